@@ -1,66 +1,66 @@
 // Package pmd is the poll-mode driver interface: how a worker exchanges bursts of frames with a
 // port.
 //
-// All frames live in one memory of equal buffers (the UMEM). A port never owns memory: empty
-// buffers are handed to it for reception, filled ones come back, frames to send are handed over and
-// their buffers come back once the frames have left. An address is a byte offset into that memory.
+// All frames live in one memory of equally sized buffers (the UMEM). A port owns no memory: the
+// worker hands it empty buffers for reception and gets them back filled, and hands it frames to
+// send and gets their buffers back after the frames have left. An address is a byte offset into
+// that memory.
 //
-// Sub-packages are the drivers: afxdp for real devices, mem for wires that exist in memory only.
+// The drivers are sub-packages: afxdp for real devices, mem for wires in memory.
 package pmd
 
-// Desc is one frame of a burst. Its layout is the kernel's struct xdp_desc (linux/if_xdp.h), so
-// that a burst crosses the kernel's rings by copy.
+// Desc describes one frame of a burst. It is laid out like the kernel's struct xdp_desc
+// (linux/if_xdp.h), so bursts are copied to and from the kernel's rings as they are.
 type Desc struct {
 	Addr    uint64 // byte offset of the frame's first byte in the memory
 	Len     uint32 // bytes, without FCS
 	Options uint32 // driver flags; 0 for a frame that fits one buffer
 }
 
-// Port is one port of a poll-mode driver. Every call is a burst, returns at once and never blocks.
-// All methods but Stats belong to the one worker that owns the port.
+// Port is one port of a poll-mode driver. Its methods work on bursts and never block. Except for
+// Stats, they belong to the one worker that owns the port.
 type Port interface {
-	// Fill hands over empty buffers to receive into and returns how many of addrs, from the first
-	// on, were taken.
+	// Fill hands over empty buffers to receive into. It returns how many of addrs were taken,
+	// starting with the first.
 	Fill(addrs []uint64) int
-	// Receive stores up to len(burst) received frames and returns how many. Their buffers are the
-	// caller's. In front of each frame its buffer has room for a VLAN tag at least.
+	// Receive stores up to len(burst) received frames in burst and returns their number. The caller
+	// then owns their buffers, each with room for at least a VLAN tag in front of its frame.
 	Receive(burst []Desc) int
-	// Waiting returns how many frames have been received and wait for Receive, or 0 if the driver
-	// can't know.
+	// Waiting returns the number of frames that wait for Receive, or 0 if the driver can't know it.
 	Waiting() int
-	// Transmit hands frames over in order and returns how many, from the first on, were taken. What
-	// was taken can't be called back; its buffers return through Complete.
+	// Transmit hands over frames in order. It returns how many of burst were taken, starting with
+	// the first. They can't be called back; their buffers return through Complete.
 	Transmit(burst []Desc) int
-	// Complete stores addresses of up to len(addrs) buffers whose frames have left and returns how
-	// many. An address may lie anywhere inside its buffer.
+	// Complete stores the addresses of up to len(addrs) buffers whose frames have left and returns
+	// their number. An address may lie anywhere inside its buffer.
 	Complete(addrs []uint64) int
-	// Flush makes everything handed over visible to the device, with at most one wake-up a
+	// Flush makes everything handed over visible to the device, with at most one wake-up per
 	// direction.
 	Flush()
-	// Stats returns what only the driver can count. Any goroutine may call it.
+	// Stats returns the driver's own counters. Any goroutine may call it.
 	Stats() Stats
 }
 
-// Stats counts what happens between the device and the worker, since the port was opened. The first
-// six are the kernel's XDP_STATISTICS (linux/if_xdp.h, struct xdp_statistics); a driver without
-// such a counter leaves 0.
+// Stats counts events between the device and the worker since the port was opened. The first six
+// are the kernel's XDP_STATISTICS (linux/if_xdp.h, struct xdp_statistics). A driver leaves counters
+// that it doesn't have at 0.
 type Stats struct {
-	RXDropped   uint64 // frames dropped for other reasons than a full RX ring, an empty fill ring among them
+	RXDropped   uint64 // frames dropped for reasons other than a full RX ring, including an empty fill ring
 	RXInvalid   uint64 // invalid descriptors in the fill ring
 	TXInvalid   uint64 // invalid descriptors in the TX ring
 	RXRingFull  uint64 // frames dropped because the RX ring was full
 	RXFillEmpty uint64 // times the kernel wanted a buffer and the fill ring was empty
 	TXRingEmpty uint64 // times the kernel looked for a frame and the TX ring was empty
 
-	RXCorrupt uint64 // frames that arrived with a wrong FCS: damaged on the wire, so not among what the driver lost
-	TXDropped uint64 // frames that the kernel took and dropped: a full device, or no link
-	TXRefused uint64 // frames that the device dropped since its peer had no room for them
+	RXCorrupt uint64 // frames received with a wrong FCS: damaged on the wire, so not lost by the driver
+	TXDropped uint64 // frames that the kernel accepted and dropped: the device was full or had no link
+	TXRefused uint64 // frames that the device dropped because its peer had no room for them
 	TXWakeups uint64 // system calls made to start sending
 	RXWakeups uint64 // system calls made to start receiving
 }
 
-// Lost returns how many frames the driver is known to have lost, both directions. A frame that
-// found no buffer is among RXDropped.
+// Lost returns the number of frames that the driver is known to have lost in both directions.
+// RXDropped includes frames that found no buffer.
 func (s Stats) Lost() uint64 {
 	return s.RXDropped + s.RXRingFull + s.TXInvalid + s.TXDropped + s.TXRefused
 }

@@ -1,47 +1,48 @@
-// Package afxdp is the poll-mode driver for real devices: AF_XDP sockets of Linux 6.x, zero-copy
-// where the device can, copy mode elsewhere.
+// Package afxdp is the poll-mode driver for real devices: AF_XDP sockets on Linux 6.x, in zero-copy
+// mode where the device supports it and in copy mode elsewhere.
 //
-// A port's life is Prepare (settings.go: offloads, queues, qdisc), Open, then bursts by the one
-// worker that owns it, Close, Restore. All of these but the bursts and Stats run in the network
-// namespace of the calling thread; a goroutine in another one than the process must be locked to
-// its thread meanwhile.
+// A port goes through Prepare (settings.go: offloads, queues, qdisc), Open, bursts by the one
+// worker that owns it, Close and Restore. All of these except the bursts and Stats run in the
+// network namespace of the calling thread. A goroutine that works in another namespace than the
+// process must be locked to its thread for that time.
 //
-// What is known to bite users of AF_XDP, and where it is handled:
+// Known AF_XDP problems, and where this package handles them:
 //
-//	 1 EBUSY means that the kernel dropped a frame           Port.wakeTX: TXDropped
-//	 2 no carrier: the kernel drops what it is given         Watch: the control plane stops transmission; what the TX
-//	                                                         ring still held counts as TXDropped
-//	 3 veth drops unless a qdisc pushes back                 Prepare: pfifo; what needs the peer's help: peerNote
-//	 4 32 frames a system call, 212992 bytes of send buffer  socket.widen
-//	 5 a full completion ring stops transmission             the ring is twice the TX ring; Port.Flush never loops
-//	 6 a completion may be published twice                   not here: only the worker knows who owns a buffer, so it
-//	                                                         marks buffers and finds duplicates. Invalid descriptors,
-//	                                                         the other half of the trap: Port.Transmit panics
-//	 7 an empty fill ring is silent loss; six counters       Config.Fill, socket.fillSize; Port.Stats reads all six
-//	 8 copy mode transmits only when kicked                  Port.Flush, while frames are outstanding
-//	 9 reception can need a wake-up too                      Port.Flush, the fill ring's flag
-//	10 busy polling helps or hurts                           Config.BusyPoll, Options.BusyPoll
-//	11 a fence before the need-wakeup flag is read           ring.Ring.Submit, kernelRing.needsWakeup
-//	12 fill ring before bind, and its size                   Open, socket.fillSize
-//	13 sharing a UMEM between sockets                        socket.register: registered once per socket
-//	14 virtio-net's header                                   headroom
-//	15 other queues take their share of the frames           Prepare: one channel; Open: ErrQueues
-//	16 offloads, tag stripping above all                     Prepare; the peer's own checksums: peerNote
-//	17 NICs that swallow 0x8808 frames                       SetFlowControl turns off the device's own PAUSE; what else there is,
-//	                                                         nothing here shows: to be proved per device by sending PFC
-//	                                                         to it (sluice doctor)
-//	18 MTU limits and silent fall-backs of native mode       device.check, Port.Mode and Port.Fallback
-//	19 native attach takes the link down for seconds         Watch: a port opens without its link and gets it when
-//	                                                         the event comes
-//	20 kill -9 must leave nothing                            attach: unpinned bpf_link; Prepare: remembers on disk
-//	21 capabilities and locked memory                        ErrPermission, ErrMemlock
-//	22 the device is unregistered                            StateGone; Watch tells when it is back
-//	23 packet taps see none of these frames                  not applicable: the tests look from a peer without XDP
-//	24 LockOSThread has a price                              not here: the worker's
-//	25 a worker that never yields                            not here: the worker's; no call below blocks
-//	26 RawSyscall for kicks                                  kick in socket_unsafe.go
-//	27 bounds checks, 28 pointer type parameters             package ring
-//	29 descriptors one by one                                bursts are copied whole; Transmit's check has no branch
+//	 1 EBUSY: the kernel dropped a frame           Port.wakeTX: TXDropped
+//	 2 no carrier: the kernel drops frames         Watch: the control plane stops transmission;
+//	                                               frames still in the TX ring count as TXDropped
+//	 3 veth drops without a qdisc that pushes back Prepare: pfifo; what the peer must do: peerNote
+//	 4 32 frames per call, 212992 B of send buffer socket.widen
+//	 5 a full completion ring stops transmission   it is twice the TX ring; Port.Flush never loops
+//	 6 a completion may be published twice         the worker, who owns buffers, finds duplicates;
+//	                                               Port.Transmit panics on invalid descriptors
+//	 7 silent loss if the fill ring is empty       Config.Fill, socket.fillSize;
+//	                                               Port.Stats reads all six counters
+//	 8 copy mode transmits only when kicked        Port.Flush, while frames are outstanding
+//	 9 reception may need a wake-up too            Port.Flush, the fill ring's flag
+//	10 busy polling helps or hurts                 Config.BusyPoll, Options.BusyPoll
+//	11 fence before reading the need-wakeup flag   ring.Ring.Submit, kernelRing.needsWakeup
+//	12 fill ring before bind, and its size         Open, socket.fillSize
+//	13 sharing a UMEM between sockets              socket.register: registered once per socket
+//	14 virtio-net's header                         headroom
+//	15 other queues take frames                    Prepare: one channel; Open: ErrQueues
+//	16 offloads, above all tag stripping           Prepare; the peer's own checksums: peerNote
+//	17 NICs that swallow 0x8808 frames             SetFlowControl turns off the device's PAUSE;
+//	                                               other causes: test each device by sending PFC
+//	                                               to it (sluice doctor)
+//	18 MTU limits, silent fallback from native     device.check, Port.Mode and Port.Fallback
+//	19 native attach downs the link for seconds    Watch: a port opens without a link and starts
+//	                                               when the link event comes
+//	20 kill -9 must leave nothing behind           attach: unpinned bpf_link; Prepare: state on disk
+//	21 capabilities and locked memory              ErrPermission, ErrMemlock
+//	22 the device is unregistered                  StateGone; Watch reports its return
+//	23 packet taps do not see these frames         the tests capture at a peer without XDP
+//	24 the cost of LockOSThread                    not here: the worker's
+//	25 a worker that never yields                  not here: the worker's; no call below blocks
+//	26 RawSyscall for kicks                        kick in socket_unsafe.go
+//	27 bounds checks, 28 pointer type parameters   package ring
+//	29 descriptors one by one                      bursts are copied whole; Transmit checks without
+//	                                               a branch
 package afxdp
 
 import (
@@ -62,61 +63,63 @@ import (
 type Mode uint8
 
 const (
-	Auto     Mode = iota // zero-copy, or else copy
-	Copy                 // the kernel copies every frame
+	Auto     Mode = iota // zero-copy if possible, else copy
+	Copy                 // the kernel copies each frame
 	ZeroCopy             // the device reads and writes the buffers itself; Open fails if it can't
 )
 
 // defaultRingSize is the number of entries of the RX and the TX ring.
 const defaultRingSize = 2048
 
-// headroom is the space in bytes that the kernel leaves free in a buffer, in front of the 256 that
-// XDP programs may use. virtio-net puts its header there in zero-copy mode. With 128, frames begin
-// on a cache line and a 2 KiB buffer still holds 1664 bytes.
+// headroom is the space in bytes that the kernel leaves free at the start of a buffer, before the
+// 256 bytes for XDP programs. In zero-copy mode, virtio-net puts its header there. With 128, frames
+// start on a cache line, and a 2 KiB buffer still holds 1664 bytes.
 const headroom = 128
 
-// What a frame is longer by than its MTU says, in bytes.
+// A frame may be longer than the MTU by these, in bytes.
 const ethernetHeader, tag = 14, 4
 
-// minFrame is the shortest frame that a device may be given: an Ethernet header. Drivers drop
-// shorter ones.
+// minFrame is the length of the shortest frame that devices accept: an Ethernet header. Drivers
+// drop shorter frames.
 const minFrame = 14
 
-// Config says what Open opens.
+// Config are the parameters of Open.
 type Config struct {
 	Device string
-	// Queue is the receive and transmit queue. A device must have only one receive queue, or frames
-	// on the others would pass the port by: so this is 0.
+	// Queue is the receive and transmit queue. It must be 0: a device may have only one receive
+	// queue, because frames on other queues would bypass the port.
 	Queue int
-	// Memory is what all ports share: whole buffers, page aligned, mapped until the last port is
+	// Memory is shared by all ports: whole buffers, page aligned, mapped until the last port is
 	// closed.
 	Memory []byte
-	// BufferSize is in bytes, a power of two: 2048 or 4096 (more needs memory of huge pages).
+	// BufferSize is in bytes, a power of two: 2048 or 4096 (larger sizes need huge pages).
 	BufferSize int
-	// RingSize is the number of entries of the RX and TX rings, a power of two; 0: 2048. Fill and
-	// completion ring are at least twice that.
+	// RingSize is the number of entries of the RX and TX rings, a power of two; 0: 2048. The fill
+	// and completion rings have at least twice as many.
 	RingSize int
 	Mode     Mode
-	// BusyPoll makes the worker's core do the device's work instead of its interrupts (preferred
-	// busy polling). It is good for one port a core and bad for two. Give Prepare the same option.
+	// BusyPoll has the worker's core process the device's packets in place of interrupts (preferred
+	// busy polling). It helps with one port per core and hurts with two. Prepare needs the same
+	// option.
 	BusyPoll bool
-	// Fill is the first empty buffers, offsets into Memory: they are in the fill ring before the
-	// device can look for one. At least the device's ring plus RingSize is good.
+	// Fill holds the first empty buffers, as offsets into Memory. They are in the fill ring before
+	// the device first looks for one. Give at least as many as the device's receive ring and
+	// RingSize together.
 	Fill []uint64
-	// Transmitter is to send instead of the socket, unless that does so without a copy; nil: the
-	// socket. Memory is its memory. Where the device does not take frames from it the socket sends,
-	// and Port.TX says why.
+	// Transmitter, if not nil, sends instead of a socket in copy mode. Memory must then be its
+	// memory. If the device takes no frames from it, the socket sends, and Port.TX returns the
+	// reason.
 	Transmitter *transmitter.Transmitter
 }
 
-// State is what the kernel last answered to a wake-up.
+// State is the kernel's answer to the last wake-up.
 type State uint32
 
 const (
-	StateRunning  State = iota // nothing is wrong
-	StateNoMemory              // ENOBUFS, ENOMEM: the kernel had no memory for frames; they wait in the TX ring
-	StateDown                  // ENETDOWN: the device was set down; frames wait in the TX ring
-	StateGone                  // ENXIO, ENODEV: the device was unregistered: Close, and Open when it is back
+	StateRunning  State = iota // no error
+	StateNoMemory              // ENOBUFS, ENOMEM: the kernel was out of memory; frames wait in the TX ring
+	StateDown                  // ENETDOWN: the device is set down; frames wait in the TX ring
+	StateGone                  // ENXIO, ENODEV: the device was unregistered; Close, and Open when it is back
 	StateFailed                // any other error
 )
 
@@ -130,10 +133,10 @@ type Port struct {
 	*socket
 	program       *program
 	transmitter   *transmitter.Port // nil: the socket sends
-	noTransmitter error             // why there is none though one was asked for
-	// busyPoll says that every Flush is to call the kernel.
+	noTransmitter error             // why transmitter is nil although Config named one
+	// busyPoll: every Flush calls the kernel.
 	busyPoll    bool
-	more        bool   // with busyPoll: the last call brought so many frames that the device may hold others
+	more        bool   // with busyPoll: the last call received a whole budget, so the device may hold more
 	index       int    // of the device
 	offsetMask  uint64 // BufferSize - 1
 	memoryBytes uint64
@@ -141,25 +144,25 @@ type Port struct {
 	state                           atomic.Uint32 // written by the worker
 	txDropped, txWakeups, rxWakeups atomic.Uint64 // written by the worker
 
-	mu     sync.Mutex // Stats and Close; never taken on the frame path
+	mu     sync.Mutex // for Stats and Close; never locked on the frame path
 	closed bool
-	last   pmd.Stats // what Stats returns once closed
+	last   pmd.Stats // returned by Stats after Close
 }
 
 var _ pmd.Port = (*Port)(nil)
 
-// MaxMTU returns the largest MTU in bytes that buffers of bufferSize bytes can serve: a buffer
-// holds one whole frame with header and tag behind the space that XDP and this driver keep free.
+// MaxMTU returns the largest MTU in bytes for buffers of bufferSize bytes. A buffer holds one whole
+// frame with header and tag, after the space reserved for XDP and this driver.
 func MaxMTU(bufferSize int) int {
 	return bufferSize - unix.XDP_PACKET_HEADROOM - headroom - ethernetHeader - tag
 }
 
-// Open opens a port on a device that is up. It changes nothing but the device's XDP program, which
-// another program keeps it from doing (ErrProgram). The buffers of c.Fill belong to the kernel when
-// it succeeds, and to the caller when it fails.
+// Open opens a port on a device that is up. It changes nothing but the device's XDP program, and
+// fails if the device already has one (ErrProgram). The buffers of c.Fill belong to the kernel if
+// it succeeds, and to the caller if it fails.
 //
-// Errors wrap the Err values of this package where a caller may want to tell them apart, and say
-// what to do.
+// Errors that callers may want to distinguish wrap an Err value of this package. All errors suggest
+// a fix.
 func Open(c Config) (*Port, error) {
 	if c.RingSize == 0 {
 		c.RingSize = defaultRingSize
@@ -179,9 +182,9 @@ func Open(c Config) (*Port, error) {
 	return p, nil
 }
 
-// open does Open's steps, each of which Close undoes. The program comes before bind, because
-// attaching may make a driver set up its rings anew; until its map has the socket, it passes every
-// frame on to the kernel's stack.
+// open runs the steps of Open; Close undoes each of them. It attaches the program before it binds
+// the socket, because attaching may make a driver set up its rings anew. Until the program's map
+// holds the socket, the program passes all frames to the kernel's stack.
 func (p *Port) open(c Config, d device) (err error) {
 	if err := d.check(c); err != nil {
 		return err
@@ -212,7 +215,7 @@ func (p *Port) open(c Config, d device) (err error) {
 	return p.program.admit(c.Queue, p.fd)
 }
 
-// check refuses what can't work on any device.
+// check rejects parameters that are invalid for every device.
 func (c Config) check() error {
 	pages := uint64(unix.Getpagesize())
 	switch {
@@ -233,7 +236,7 @@ func (c Config) check() error {
 	return nil
 }
 
-// Mode returns what was obtained: "zero-copy", "copy (native)" or "copy (generic)".
+// Mode returns the mode in use: "zero-copy", "copy (native)" or "copy (generic)".
 func (p *Port) Mode() string {
 	switch {
 	case p.zeroCopy:
@@ -244,18 +247,17 @@ func (p *Port) Mode() string {
 	return "copy (generic)"
 }
 
-// Fallback returns why Mode is not a better one, or nil if a better one was not asked for or does
-// not exist.
+// Fallback returns why Mode is not a better one, or nil if no better one was requested or exists.
 func (p *Port) Fallback() error { return errors.Join(p.program.fallback, p.socket.fallback) }
 
-// State returns what the kernel answered to the last wake-up. It does not see a device that is
-// asked for nothing: for that there is Watch. Any goroutine may call it.
+// State returns the kernel's answer to the last wake-up. It does not notice changes to a device
+// that is never woken; Watch does. Any goroutine may call it.
 func (p *Port) State() State { return State(p.state.Load()) }
 
-// Fill implements pmd.Port. It panics on an address outside of the memory, which would be lost in
-// the kernel.
+// Fill implements pmd.Port. It panics on an address outside the memory: the kernel would lose the
+// buffer.
 func (p *Port) Fill(addrs []uint64) int {
-	var bad uint64 // the sign bit of a difference that may not be negative
+	var bad uint64 // its sign bit is set if any difference is negative
 	for _, a := range addrs {
 		bad |= a | (p.memoryBytes - 1 - a)
 	}
@@ -271,7 +273,7 @@ func (p *Port) Receive(burst []pmd.Desc) int { return p.rx.Pop(burst) }
 // Waiting implements pmd.Port.
 //
 // With busy polling, frames wait in the device until Flush asks for them. If the last call brought
-// as many as one may, more may wait there.
+// a full budget of frames, the device may hold more.
 func (p *Port) Waiting() int {
 	n := p.rx.Len()
 	if n == 0 && p.more {
@@ -281,9 +283,9 @@ func (p *Port) Waiting() int {
 }
 
 // Transmit implements pmd.Port. It panics on a descriptor that is not one whole frame in one
-// buffer: kernels differ in what they do with such a one, and some never give its buffer back.
+// buffer: kernels handle such descriptors differently, and some never return the buffer.
 func (p *Port) Transmit(burst []pmd.Desc) int {
-	var bad uint64 // the sign bit of differences that may not be negative
+	var bad uint64 // its sign bit is set if any difference is negative
 	for i := range burst {
 		d := &burst[i]
 		bad |= d.Addr | (p.memoryBytes - 1 - d.Addr)
@@ -300,7 +302,7 @@ func (p *Port) Transmit(burst []pmd.Desc) int {
 	return p.tx.Push(burst)
 }
 
-// Complete implements pmd.Port. It must be called even when nothing is sent: a full completion ring
+// Complete implements pmd.Port. It must be called even if nothing is sent: a full completion ring
 // stops transmission.
 func (p *Port) Complete(addrs []uint64) int {
 	if p.transmitter != nil {
@@ -309,9 +311,9 @@ func (p *Port) Complete(addrs []uint64) int {
 	return p.completion.Pop(addrs)
 }
 
-// Flush implements pmd.Port. Handing over has published everything; what is left is to wake the
-// kernel where it has to be. It asks once: what the kernel leaves in the TX ring (EAGAIN) is asked
-// for again at the next Flush.
+// Flush implements pmd.Port. Handing over has already published everything, so Flush only wakes the
+// kernel if needed. It calls once: the next Flush asks again for frames that the kernel leaves in
+// the TX ring (EAGAIN).
 func (p *Port) Flush() {
 	if p.transmitter != nil {
 		p.transmitter.Flush(p.tx.Ring)
@@ -338,7 +340,7 @@ func (p *Port) Flush() {
 func (p *Port) wakeTX() {
 	p.txWakeups.Store(p.txWakeups.Load() + 1)
 	errno := kick(unix.SYS_SENDTO, p.fd)
-	if errno == unix.EBUSY && !p.zeroCopy { // in zero-copy mode it comes from the driver and means: later
+	if errno == unix.EBUSY && !p.zeroCopy { // in zero-copy mode the driver returns it, and it means: later
 		p.txDropped.Store(p.txDropped.Load() + 1)
 	}
 	p.answered(errno)
@@ -349,8 +351,8 @@ func (p *Port) wakeRX() {
 	p.answered(kick(unix.SYS_RECVFROM, p.fd))
 }
 
-// answered keeps the state that an answer means. No state ends the asking: drivers report some of
-// these for moments only, while they set up their rings.
+// answered stores the state that an errno means. Flush keeps waking the kernel in every state:
+// drivers report some of them only briefly, while they set up their rings.
 func (p *Port) answered(errno unix.Errno) {
 	if s := uint32(stateOf(errno)); s != p.state.Load() {
 		p.state.Store(s)
@@ -371,8 +373,8 @@ func stateOf(errno unix.Errno) State {
 	return StateFailed
 }
 
-// Stats implements pmd.Port. In copy mode the kernel counts a frame that found no buffer twice, in
-// RXDropped and in RXFillEmpty. After Close it returns what was counted until then.
+// Stats implements pmd.Port. In copy mode, the kernel counts a frame without a buffer twice, in
+// RXDropped and in RXFillEmpty. After Close, Stats returns the final counts.
 func (p *Port) Stats() pmd.Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -408,14 +410,13 @@ func (p *Port) socketStats() pmd.Stats {
 	}
 }
 
-// Close detaches the program and closes the socket. The worker must have let go of the port.
-// Closing again does nothing.
+// Close detaches the program and closes the socket. The worker must no longer use the port. Further
+// calls do nothing.
 //
-// When it returns without error, the kernel writes into none of the memory on this port's behalf.
-// It may still read: drivers that send a frame out of its buffer in copy mode (virtio-net) go on
-// until the frame has left. So buffers that were handed to Fill are the caller's at once, and so
-// are those behind Complete, but whoever wants to use the rest again in this process must first see
-// its frames complete.
+// If it returns no error, the kernel no longer writes to the memory for this port, but it may still
+// read: drivers that send frames from their buffers in copy mode (virtio-net) do so until the
+// frames have left. Buffers handed to Fill, and those behind Complete, belong to the caller at
+// once. The others must not be used again in this process until their frames complete.
 func (p *Port) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -23,14 +23,13 @@ import (
 	"sluice/pmd"
 )
 
-// txEngine is who transmits in the tests of ports: with -tx resident all of them run again on the
-// transmitter.
+// txEngine is the sender in the tests of ports: -tx resident runs all of them with the transmitter.
 var txEngine = flag.String("tx", TXSocket, "who transmits: "+TXSocket+" or "+TXTransmitter)
 
-// transmitterCPU is shared with everybody: tests have two.
+// transmitterCPU is shared with all other threads: test machines have two CPUs.
 const transmitterCPU = 1
 
-// newTransmitter starts a transmitter for as long as the test lasts.
+// newTransmitter starts a transmitter that runs until the test ends.
 func newTransmitter(t testing.TB, memory, ring int) *transmitter.Transmitter {
 	t.Helper()
 	r, err := transmitter.Start(transmitter.Params{CPU: transmitterCPU, Memory: memory, Ports: 4, Ring: ring})
@@ -45,7 +44,7 @@ func newTransmitter(t testing.TB, memory, ring int) *transmitter.Transmitter {
 	return r
 }
 
-// takeRedirects makes the device's peer take frames of programs, wherever that is.
+// takeRedirects makes the device's peer accept redirected frames or not, wherever the peer is.
 func takeRedirects(t testing.TB, n *netns.Namespace, device string, yes bool) {
 	t.Helper()
 	err := n.Do(func() error {
@@ -110,12 +109,12 @@ func newMemory(t testing.TB, bytes int) []byte {
 
 const bufferSize = 2048
 
-// station is a port with its owner: it knows where each buffer is.
+// station is a port and its owner, who tracks where each buffer is.
 type station struct {
 	*Port
 	t     testing.TB
 	mem   []byte
-	free  []uint64 // buffers, by their first byte
+	free  []uint64 // addresses of buffers
 	where []place  // by buffer number
 }
 
@@ -127,13 +126,13 @@ const (
 	inTX
 )
 
-// newStation opens a port with a memory of its own, of which it fills the first fill buffers.
+// newStation opens a port with its own memory, and fills it with the first fill buffers.
 func newStation(t testing.TB, n *netns.Namespace, c Config, buffers, fill int) *station {
 	t.Helper()
 	return newStationAt(t, n, c, 0, buffers, fill)
 }
 
-// newStationAt has the buffers from first on, of a memory that others may have a part of.
+// newStationAt uses the buffers from first on, in a memory that it may share with others.
 func newStationAt(t testing.TB, n *netns.Namespace, c Config, first, buffers, fill int) *station {
 	t.Helper()
 	c.BufferSize = bufferSize
@@ -169,7 +168,7 @@ func newStationAt(t testing.TB, n *netns.Namespace, c Config, first, buffers, fi
 	return s
 }
 
-// transmitted reports whether the transmitter sends.
+// transmitted reports whether the transmitter is the sender.
 func (s *station) transmitted() bool {
 	who, _ := s.TX()
 	return who == TXTransmitter
@@ -185,7 +184,7 @@ func (s *station) take(n int, to place) []uint64 {
 	return taken
 }
 
-// back takes a buffer back that must have been in a certain place.
+// back takes back a buffer, which must have been in the given place.
 func (s *station) back(addr uint64, from place) {
 	s.t.Helper()
 	i := addr / bufferSize
@@ -213,7 +212,7 @@ func (s *station) refill(n int) {
 	}
 }
 
-// send hands over as many of the frames as fit and returns how many.
+// send hands over as many frames as fit and returns their number.
 func (s *station) send(frames ...[]byte) int {
 	addrs := s.take(len(frames), inTX)
 	burst := make([]pmd.Desc, len(addrs))
@@ -248,7 +247,7 @@ func (s *station) receive() (frames [][]byte) {
 	return frames
 }
 
-// until repeats step until it returns true, for 5 seconds at most.
+// until repeats step until it returns true, for up to 5 seconds.
 func until(t testing.TB, what string, step func() bool) {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Second); !step(); {
@@ -258,9 +257,9 @@ func until(t testing.TB, what string, step func() bool) {
 	}
 }
 
-// carry sends frames from one station to the other and returns what arrived, with everything
-// completed. A receiver that is late pushes nobody back, veth's NAPI drops what its rings can't
-// take: the sender gets no further ahead than veth's ring is long.
+// carry sends frames from one station to the other, completes all, and returns those that arrived.
+// A slow receiver does not push back, because veth's NAPI drops frames that its rings can't take.
+// So the sender is never ahead by more than the length of veth's ring.
 func carry(t testing.TB, from, to *station, frames [][]byte) (arrived [][]byte) {
 	t.Helper()
 	sent := 0
@@ -280,11 +279,10 @@ func carry(t testing.TB, from, to *station, frames [][]byte) (arrived [][]byte) 
 	return arrived
 }
 
-// vethRing is how many frames wait at the receiving end of veth (VETH_RING_SIZE,
-// drivers/net/veth.c).
+// vethRing is the length of veth's receive ring in frames (VETH_RING_SIZE, drivers/net/veth.c).
 const vethRing = 256
 
-// taggedFrame returns a frame with an 802.1Q tag and random content, number within.
+// taggedFrame returns a frame with an 802.1Q tag, random content and a number.
 func taggedFrame(r *rand.Rand, length, number int) []byte {
 	f := make([]byte, length)
 	for i := range f {
@@ -317,8 +315,8 @@ func equalFrames(t testing.TB, want, got [][]byte) {
 	}
 }
 
-// prepared prepares a device until the test ends. It comes before the device's station, whose port
-// is so closed first.
+// prepared prepares a device until the test ends. Call it before the device's station, so that the
+// port is closed first.
 func prepared(t testing.TB, n *netns.Namespace, device string, o Options) (s *Settings) {
 	t.Helper()
 	err := n.Do(func() (err error) {
@@ -341,7 +339,7 @@ func TestFramesCrossUnchangedAndInOrder(t *testing.T) {
 		name, mode string
 		left       Config
 		options    Options
-		queues     int // more than one: left's peer has more transmit queues than left has receive queues
+		queues     int // if > 1, left's peer has more transmit queues than left has receive queues
 	}{
 		{"native", "copy (native)", Config{}, Options{}, 1},
 		{"generic", "copy (generic)", Config{Mode: Copy}, Options{}, 2},
@@ -402,8 +400,8 @@ func TestBuffersAreConserved(t *testing.T) {
 			}
 		}
 	})
-	// At rest, what was handed over for sending is back, and what is missing is in the fill ring's
-	// custody. back has checked every single return.
+	// At rest, all buffers handed over for sending are back, and the missing ones are held by the
+	// fill ring. back has checked each return.
 	for _, s := range []*station{left, right} {
 		until(t, "everything sent is back", func() bool { s.Flush(); s.reap(); return s.held(inTX) == 0 })
 	}
@@ -417,7 +415,7 @@ func TestBuffersAreConserved(t *testing.T) {
 			t.Errorf("invalid descriptors: %+v", st)
 		}
 	}
-	// Each buffer in the fill ring's custody is still good for a frame: none is lost in the kernel.
+	// Each buffer held by the fill ring can still receive a frame: the kernel lost none.
 	for _, pair := range [][2]*station{{left, right}, {right, left}} {
 		from, to, got := pair[0], pair[1], 0
 		want := to.held(inFill)
@@ -447,7 +445,7 @@ func TestFullTXRingDrains(t *testing.T) {
 	}
 	sent, uncompleted := 64, 128
 	if left.transmitted() {
-		uncompleted = 64 // its ring is that of completions, too
+		uncompleted = 64 // its ring also holds the completions
 	}
 	var arrived [][]byte
 	until(t, "frames there as long as there is room for completions", func() bool { // without a Complete
@@ -473,7 +471,7 @@ func TestFullTXRingDrains(t *testing.T) {
 	}
 }
 
-// rawSocket returns an AF_PACKET socket on a device: a host that is not AF_XDP.
+// rawSocket returns an AF_PACKET socket on a device: a host without AF_XDP.
 func rawSocket(t testing.TB, n *netns.Namespace, device string) int {
 	t.Helper()
 	var fd int
@@ -489,8 +487,7 @@ func rawSocket(t testing.TB, n *netns.Namespace, device string) int {
 		if err := unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1); err != nil {
 			return err
 		}
-		// A frame that a program has redirected counts with the page that it lies in, whatever its
-		// length.
+		// A redirected frame counts as the whole page that holds it, whatever its length.
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20); err != nil {
 			return err
 		}
@@ -506,8 +503,7 @@ func rawSocket(t testing.TB, n *netns.Namespace, device string) int {
 	return fd
 }
 
-// TestKernelStackPeer lets an independent implementation, the kernel's own stack, look at the
-// frames.
+// TestKernelStackPeer checks the frames with an independent implementation, the kernel's own stack.
 func TestKernelStackPeer(t *testing.T) {
 	c := newCable(t)
 	port := newStation(t, c.left, Config{Device: leftDevice}, 1024, 512)
@@ -515,7 +511,7 @@ func TestKernelStackPeer(t *testing.T) {
 	frames := taggedFrames(60)
 	for _, f := range frames {
 		f[13] = 0x08 // not 802.1Q: the stack would take the tag out before it shows the frame to a packet socket
-		f[12] = 0x88 // MAC control, in passing (trap 17)
+		f[12] = 0x88 // also tests MAC control (trap 17)
 	}
 	port.send(frames...)
 	port.Flush()
@@ -548,11 +544,11 @@ func TestLossIsCounted(t *testing.T) {
 		left.send(taggedFrames(n)...)
 		until(t, "sent", func() bool { left.Flush(); left.reap(); return left.held(inTX) == 0 })
 	}
-	dropped := func(n uint64) { // a transmitter's frames arrive when they do
+	dropped := func(n uint64) { // a transmitter's frames arrive with a delay
 		t.Helper()
 		until(t, "dropped", func() bool { s := right.Stats(); return s.RXDropped+s.RXRingFull >= n })
 	}
-	push(10) // no buffers at all
+	push(10) // no buffers
 	dropped(10)
 	if s := right.Stats(); s.RXFillEmpty != 10 || s.RXDropped != 10 || s.RXRingFull != 0 || s.Lost() == 0 {
 		t.Errorf("10 frames and an empty fill ring: %+v", s)
@@ -570,7 +566,7 @@ func TestLossIsCounted(t *testing.T) {
 	if err := setDown(c.right, rightDevice); err != nil {
 		t.Fatal(err)
 	}
-	push(5) // no carrier: each frame is dropped, and each EBUSY stands for one
+	push(5) // no carrier: each frame is dropped, with one EBUSY each
 	if left.transmitted() {
 		until(t, "5 frames and no carrier", func() bool { return left.Stats().TXDropped == 5 })
 		return
@@ -611,7 +607,7 @@ func TestDeviceGoesDownAndAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left.transmitted() { // which keeps none
+	if left.transmitted() { // it keeps no frames
 		until(t, "10 frames for no link", func() bool { left.reap(); return left.held(inTX) == 0 })
 		left.SetLink(true)
 		equalFrames(t, frames, carry(t, left, right, frames))
@@ -619,7 +615,7 @@ func TestDeviceGoesDownAndAway(t *testing.T) {
 			t.Errorf("up again: %+v", s)
 		}
 	} else {
-		equalFrames(t, frames, carry(t, left, right, frames)[:10]) // those that waited come first
+		equalFrames(t, frames, carry(t, left, right, frames)[:10]) // waiting frames come first
 	}
 	if s := left.State(); s != StateRunning {
 		t.Errorf("up again: state %v", s)
@@ -681,7 +677,7 @@ func TestStatsWhileClosing(t *testing.T) {
 	}
 }
 
-// xdpOf returns how an XDP program is attached to a device, "" if none is.
+// xdpOf returns the mode in which an XDP program is attached to a device, "" if none is.
 func xdpOf(t testing.TB, n *netns.Namespace, device string) (mode string) {
 	t.Helper()
 	err := n.Do(func() error {
@@ -697,7 +693,7 @@ func xdpOf(t testing.TB, n *netns.Namespace, device string) (mode string) {
 
 func TestCloseLeavesNothing(t *testing.T) {
 	c := newCable(t)
-	for range 5 { // at once after each other: the queue must be free again
+	for range 5 { // in quick succession: the queue must be free again
 		left := newStation(t, c.left, Config{Device: leftDevice}, 64, 32)
 		if m := xdpOf(t, c.left, leftDevice); m != "native" {
 			t.Fatalf("attached %q", m)

@@ -7,7 +7,7 @@ import (
 	"sluice/pmd"
 )
 
-// pump sends bursts of equal frames from one station to the other, without looking at them.
+// pump sends bursts of equal frames from one station to the other without inspecting them.
 type pump struct {
 	from, to       *station
 	tx, rx         [64]pmd.Desc
@@ -35,7 +35,7 @@ func (p *pump) step() {
 	}
 	k = p.from.Transmit(p.tx[:k])
 	p.sent += k
-	p.free = p.free[:len(p.free)-k] // of equal frames, any may stay
+	p.free = p.free[:len(p.free)-k] // frames are equal, so any may stay
 	p.from.Flush()
 	for m := len(p.rx); m == len(p.rx); { // one wake-up can deliver many bursts
 		m = p.to.Receive(p.rx[:])
@@ -49,7 +49,7 @@ func (p *pump) step() {
 }
 
 // BenchmarkVeth sends minimum-size frames from one port to another through the kernel, on one
-// goroutine; an operation is a frame that arrived.
+// goroutine. An operation is one received frame.
 func BenchmarkVeth(b *testing.B) {
 	for _, bench := range []struct {
 		name   string

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Preferred busy polling: the device's interrupts are put off as long as somebody polls, which
-// Port.Flush then does with every call. The values are those of the kernel's documentation
+// Preferred busy polling: the device's interrupts are deferred while the socket is polled, which
+// Port.Flush does in every call. The values are from the kernel's documentation
 // (networking/napi.rst, af_xdp.rst).
 const (
-	busyPollTime    = 20 // µs that a poll may wait for a frame; AF_XDP polls once whatever it says, but not for 0
-	busyPollBudget  = 64 // frames a poll
+	busyPollTime    = 20 // µs that a poll may wait for a frame; AF_XDP polls once for any value but 0
+	busyPollBudget  = 64 // frames per poll
 	deferHardIRQs   = "2"
 	groFlushTimeout = "200000" // ns until interrupts are on again when nobody polls any more
 )
@@ -33,19 +33,19 @@ func (s *socket) preferBusyPoll() error {
 	return nil
 }
 
-// napiNames are the device's part of busy polling, files in its directory of sysfs.
+// napiNames are the device's part of busy polling: files in its sysfs directory, and their values.
 var napiNames = map[string]string{"napi_defer_hard_irqs": deferHardIRQs, "gro_flush_timeout": groFlushTimeout}
 
-// tree is the sysfs that Sysfs opened last. It is kept, since opening one takes CAP_SYS_ADMIN,
-// which a process may have given up by the time that a device comes back.
+// tree is the sysfs that Sysfs opened last. It is kept because opening one requires CAP_SYS_ADMIN,
+// which the process may have dropped by the time a device comes back.
 var tree struct {
 	sync.Mutex
 	namespace uint64   // cookie of the network namespace that it shows
-	mount     *os.File // never closed but by its finalizer: somebody may be using it
+	mount     *os.File // closed only by its finalizer: it may be in use
 }
 
-// Sysfs returns a sysfs that shows the devices of the calling thread's network namespace, and is
-// mounted nowhere. What is mounted at /sys shows those of whoever mounted it. It stays open.
+// Sysfs returns a sysfs of the devices in the calling thread's network namespace, mounted nowhere.
+// (The one at /sys shows the namespace in which it was mounted.) It stays open.
 func Sysfs() (*os.File, error) {
 	_, namespace, err := namespaceOf()
 	if err != nil {
@@ -92,7 +92,7 @@ func (f deviceFiles) open(name string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), full), nil
 }
 
-// inode returns the directory's number.
+// inode returns the directory's inode number.
 func (f deviceFiles) inode() (uint64, error) {
 	var at unix.Stat_t
 	if err := unix.Fstatat(int(f.mount.Fd()), f.dir, &at, 0); err != nil {

@@ -11,7 +11,7 @@ import (
 	"sluice/internal/ethtool"
 )
 
-// device is a network device as Open finds it.
+// device is a network device in the state in which Open finds it.
 type device struct {
 	name    string
 	kind    string // "veth", "tun", ...; "device" for hardware
@@ -19,12 +19,12 @@ type device struct {
 	up      bool
 	mtu     int // bytes
 	queues  int // receive queues in use
-	rxRing  int // entries of the device's own receive ring; 0: it has none or does not say
+	rxRing  int // entries of the device's own receive ring; 0: none or unknown
 	xdpID   uint32
-	xdpMode string // how an XDP program is attached already; "" if none is
+	xdpMode string // the mode of the XDP program that is attached; "" if none is
 }
 
-// findDevice looks a device up in the thread's network namespace.
+// findDevice returns the device of this name in the thread's network namespace.
 func findDevice(name string) (device, error) {
 	link, err := findLink(name)
 	if err != nil {
@@ -43,7 +43,7 @@ func findDevice(name string) (device, error) {
 		return d, err
 	}
 	defer tool.Close()
-	if c, err := tool.Channels(name); err == nil { // else the device can't change its number, and allocated is used
+	if c, err := tool.Channels(name); err == nil { // else the number is fixed: all allocated queues are used
 		d.queues = int(c.RX + c.Combined)
 	}
 	if r, err := tool.Rings(name); err == nil {
@@ -67,7 +67,7 @@ func attachMode(m uint32) string {
 	return names[min(int(m), len(names)-1)]
 }
 
-// check says why the device can't be opened like this, before anything of it is changed.
+// check returns why the device can't be opened with c. It changes nothing.
 func (d device) check(c Config) error {
 	limit := MaxMTU(c.BufferSize)
 	switch {
@@ -86,7 +86,7 @@ func (d device) check(c Config) error {
 	return d.checkOwner()
 }
 
-// checkOwner refuses a device that somebody else's program has.
+// checkOwner rejects a device that has another program's XDP program.
 func (d device) checkOwner() error {
 	if d.xdpMode == "" {
 		return nil
@@ -95,7 +95,7 @@ func (d device) checkOwner() error {
 		ErrProgram, d.xdpID, programName(d.xdpID), d.xdpMode, d.name)
 }
 
-// programName returns a loaded program's name, or "" if it may not be looked at.
+// programName returns a loaded program's name, or "" without permission to read it.
 func programName(id uint32) string {
 	p, err := ebpf.NewProgramFromID(ebpf.ProgramID(id))
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The reasons for which a device can't be a port, for callers that tell them apart. The errors that
-// wrap them name the device and say what to do.
+// Reasons why a device can't be a port, for callers that distinguish them. The errors that wrap
+// them name the device and suggest a fix.
 var (
 	ErrUnsupported  = errors.New("the kernel has no AF_XDP sockets")
 	ErrPermission   = errors.New("permission denied")
@@ -24,7 +24,7 @@ var (
 	ErrTagsStripped = errors.New("the device strips VLAN tags")
 )
 
-// step is a part of Open that the kernel can refuse.
+// step is a step of Prepare or Open that the kernel can refuse.
 type step string
 
 const (
@@ -38,7 +38,7 @@ const (
 	setOption      step = "set a socket option"
 )
 
-// refused explains what the kernel answered to a step.
+// refused explains the kernel's error in a step.
 func refused(s step, err error) error {
 	say := func(kind error, advice string) error {
 		return fmt.Errorf("%s: %w (%w): %s", s, kind, err, advice)

@@ -57,7 +57,7 @@ func TestStateOf(t *testing.T) {
 	}
 }
 
-// otherProgram attaches a program that is not ours, as somebody else would.
+// otherProgram attaches another owner's program.
 func otherProgram(t *testing.T, device string) error {
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "somebody_elses", Type: ebpf.XDP,
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}})
@@ -76,7 +76,7 @@ func otherProgram(t *testing.T, device string) error {
 	return err
 }
 
-// setLinkDown and bindQueue are what a test may do to a device before it is opened.
+// setLinkDown and bindQueue change a device before it is opened.
 func setLinkDown(_ *testing.T, device string) error {
 	l, err := findLink(device)
 	return errors.Join(err, netlink.LinkSetDown(l))
@@ -95,7 +95,7 @@ func bindQueue(t *testing.T, device string) error {
 	return s.bind(d, 0, Copy)
 }
 
-// refusals spoil one thing at a time.
+// refusals are the cases of TestOpenRefuses, each with one fault.
 var refusals = []struct {
 	name  string
 	spoil func(t *testing.T, device string) error
@@ -130,7 +130,7 @@ var refusals = []struct {
 		say: []string{"3 buffers", "2 entries"}},
 }
 
-// TestOpenRefuses opens what can't be opened. Whatever the reason, nothing may stay behind.
+// TestOpenRefuses makes Open fail for each reason. Nothing may be left behind.
 func TestOpenRefuses(t *testing.T) {
 	for _, test := range refusals {
 		t.Run(test.name, func(t *testing.T) {
@@ -168,8 +168,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// oneQueue leaves the device one receive queue while its peer keeps two transmit queues, which
-// native XDP on veth does not take.
+// oneQueue leaves the device one receive queue while its peer keeps two transmit queues: native XDP
+// on veth rejects that.
 func oneQueue(t *testing.T, device string) error {
 	s, err := Prepare(device, Options{})
 	if err == nil {
@@ -224,7 +224,7 @@ func TestMaxMTU(t *testing.T) {
 			t.Errorf("buffers of %d bytes: MTU %d, not %d", size, got, want)
 		}
 	}
-	c := newCable(t, netns.MTU(1646)) // the limit itself must work, with a frame of that size
+	c := newCable(t, netns.MTU(1646)) // a frame at the limit must work
 	left := newStation(t, c.left, Config{Device: leftDevice}, 64, 8)
 	right := newStation(t, c.right, Config{Device: rightDevice}, 64, 8)
 	frames := [][]byte{taggedFrame(newRand(), 1646+18, 1), taggedFrame(newRand(), 1646+18, 2)}

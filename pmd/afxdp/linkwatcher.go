@@ -13,30 +13,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LinkEvent tells what has become of a device.
+// LinkEvent is a change of a device's state.
 type LinkEvent struct {
 	Device string
-	Index  int     // of the device that the event is about; 0 if there never was one
-	Up     bool    // it is set up and has carrier
-	Down   bool    // it is set down; without carrier it is neither Up nor Down
-	Gone   bool    // there is no device of this name any more: unregistered, renamed or moved to another namespace
-	Back   bool    // there is one again, with this new index: its port must be opened anew
-	MAC    [6]byte // its address; zero if it is Gone, or has none of this length
+	Index  int     // of the device; 0 if it never existed
+	Up     bool    // set up, with carrier
+	Down   bool    // set down; a device that is set up without carrier is neither Up nor Down
+	Gone   bool    // no device has this name any more: it was unregistered, renamed or moved to another namespace
+	Back   bool    // a device has this name again, with this new index: its port must be opened anew
+	MAC    [6]byte // its address; zero if it is Gone or its address has another length
 }
 
-// Watch watches devices in the thread's network namespace; without names, all that there are and
-// will be. The channel begins with an event for each device, its state now (Gone if it was named
-// and does not exist), and then has one for each change. A late reader misses changes that were
-// undone in the meantime, but never the last state. The channel closes when ctx is done, and only
-// then: after a message that was lost or malformed, all links are listed again. lost is called with
-// the reason, from another goroutine, once until a minute has passed without trouble.
+// Watch reports changes of devices in the thread's network namespace; without names, of all present
+// and future devices. The channel starts with one event per device for its current state (Gone if a
+// named device does not exist), followed by one event per change. A slow reader may miss changes
+// that were undone in the meantime, but never the last state. The channel closes only when ctx is
+// done: after a lost or malformed message, Watch lists all links again. It then calls lost with the
+// reason, from another goroutine, and not again until a minute has passed without trouble.
 func Watch(ctx context.Context, lost func(error), devices ...string) (<-chan LinkEvent, error) {
-	// Subscribed first and listed then, no change falls in between.
+	// Subscribing before listing means that no change falls in between.
 	socket, err := kernelSocket(unix.RTNLGRP_LINK)
 	if err != nil {
 		return nil, fmt.Errorf("afxdp: watch links: %w", err)
 	}
-	list, err := kernelSocket() // stays in this namespace, whichever thread uses it
+	list, err := kernelSocket() // remains in this namespace, whichever thread uses it
 	if err != nil {
 		socket.Close()
 		return nil, fmt.Errorf("afxdp: watch links: %w", err)
@@ -51,8 +51,8 @@ func Watch(ctx context.Context, lost func(error), devices ...string) (<-chan Lin
 }
 
 // kernelSocket returns a route netlink socket in some multicast groups. It is connected to the
-// kernel, which then refuses messages that other processes address to it: they could fill it, and
-// an answer of the kernel would be lost.
+// kernel, so messages from other processes are refused: they could fill it, and the kernel's
+// answers would be lost.
 func kernelSocket(groups ...uint) (*nl.NetlinkSocket, error) {
 	socket, err := nl.Subscribe(unix.NETLINK_ROUTE, groups...)
 	if err != nil {
@@ -66,7 +66,7 @@ func kernelSocket(groups ...uint) (*nl.NetlinkSocket, error) {
 	return socket, nil
 }
 
-// linkLister lists links with a socket of its own. The library's own handle would not show its
+// linkLister lists links with its own socket, because the library's handle does not expose its
 // socket.
 type linkLister struct{ nl.SocketHandle }
 
@@ -88,7 +88,7 @@ func (l *linkLister) LinkList() (links []netlink.Link, err error) {
 	return links, nil
 }
 
-// receiver is what of *nl.NetlinkSocket receives.
+// receiver is the part of *nl.NetlinkSocket that receives.
 type receiver interface {
 	Receive() ([]syscall.NetlinkMessage, *unix.SockaddrNetlink, error)
 }
@@ -98,12 +98,12 @@ type lister interface {
 	LinkList() ([]netlink.Link, error)
 }
 
-// watcher belongs to the goroutine of its run.
+// watcher belongs to the goroutine that runs it.
 type watcher struct {
 	socket receiver
 	list   lister
 	lost   func(error)
-	all    bool // devices, not only those in states
+	all    bool // watch all devices, not only those in states
 	states map[string]*linkState
 	events chan LinkEvent
 }
@@ -119,23 +119,22 @@ func newWatcher(socket receiver, list lister, lost func(error), devices ...strin
 	return w
 }
 
-// linkState is what was last told about a device.
+// linkState is the last event sent about a device.
 type linkState struct {
 	told bool
 	last LinkEvent
 }
 
-// How long the watcher waits before it lists the links again: longer each time, until a message is
-// understood. In a socket that can't be read at all, it would still see every change within the
-// longest.
+// The wait before the links are listed again. It doubles until a message is understood. If the
+// socket can't be read at all, the watcher still sees each change within longestRetry.
 const (
 	firstRetry   = 10 * time.Millisecond
 	longestRetry = time.Second
-	quietTime    = time.Minute // without trouble, after which trouble is news
+	quietTime    = time.Minute // without trouble, after which lost is called again
 )
 
 // run lists the links and follows their changes; whenever it may have missed one, it lists them
-// again. The socket is never replaced: nothing that arrives on it can break it.
+// again. It never replaces the socket: nothing that arrives on it can break it.
 func (w *watcher) run(ctx context.Context) {
 	defer close(w.events)
 	wait := time.Duration(0)
@@ -151,7 +150,7 @@ func (w *watcher) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if !errors.Is(err, netlink.ErrDumpInterrupted) { // that is only a list which changed meanwhile
+		if !errors.Is(err, netlink.ErrDumpInterrupted) { // which only means that the list changed meanwhile
 			now := time.Now()
 			if now.Sub(last) > quietTime {
 				w.lost(err)
@@ -166,16 +165,16 @@ func (w *watcher) run(ctx context.Context) {
 	}
 }
 
-// follow takes what the kernel says until a message is lost. It returns why, and whether it has
+// follow handles the kernel's messages until one is lost. It returns the reason, and whether it has
 // understood any before.
 func (w *watcher) follow(ctx context.Context) (understood bool, err error) {
 	for {
 		changes, from, err := w.socket.Receive()
-		if err != nil { // ENOBUFS: the kernel had more to say than the socket could hold
+		if err != nil { // ENOBUFS: the socket's buffer was full
 			return understood, err
 		}
 		if from.Pid != nl.PidKernel {
-			continue // another process's, which knows no more than the kernel
+			continue // from another process, which knows no more than the kernel
 		}
 		for _, m := range changes {
 			if err := w.hear(ctx, m); err != nil {
@@ -186,7 +185,7 @@ func (w *watcher) follow(ctx context.Context) (understood bool, err error) {
 	}
 }
 
-// look compares all devices there are with what was told.
+// look lists all devices and sends an event for each that differs from the last one sent.
 func (w *watcher) look(ctx context.Context) error {
 	links, err := w.list.LinkList()
 	if err != nil {
@@ -206,7 +205,7 @@ func (w *watcher) look(ctx context.Context) error {
 	return nil
 }
 
-// hear takes one message of the kernel. Its error means that a change may have been missed.
+// hear handles one message of the kernel. An error means that a change may have been missed.
 func (w *watcher) hear(ctx context.Context, m syscall.NetlinkMessage) error {
 	if m.Header.Type != unix.RTM_NEWLINK && m.Header.Type != unix.RTM_DELLINK {
 		return nil
@@ -235,8 +234,8 @@ func (w *watcher) hear(ctx context.Context, m syscall.NetlinkMessage) error {
 
 var errMalformed = errors.New("malformed netlink message")
 
-// deserialize reads a message about a link. The library panics where an attribute is shorter than
-// it expects.
+// deserialize parses a link message. The library panics on attributes that are shorter than it
+// expects.
 func deserialize(m syscall.NetlinkMessage) (link netlink.Link, err error) {
 	defer func() {
 		if recover() != nil {
@@ -250,7 +249,7 @@ func deserialize(m syscall.NetlinkMessage) (link netlink.Link, err error) {
 	return link, err
 }
 
-// state returns what was last told about a device, nil if it is none of those to be watched.
+// state returns the last state of a device, or nil if the device is not watched.
 func (w *watcher) state(name string) *linkState {
 	if w.all && w.states[name] == nil {
 		w.states[name] = &linkState{}

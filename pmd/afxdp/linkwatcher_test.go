@@ -40,7 +40,7 @@ func watch(t *testing.T, n *netns.Namespace, devices ...string) <-chan LinkEvent
 	return events
 }
 
-// expect takes the next event. Its index and its address are only looked at if one is wanted.
+// expect checks the next event. It compares the index and address only if want has them.
 func expect(t *testing.T, events <-chan LinkEvent, want LinkEvent) LinkEvent {
 	t.Helper()
 	select {
@@ -84,14 +84,14 @@ func TestWatch(t *testing.T) {
 	expect(t, events, LinkEvent{Device: leftDevice, Index: index, Up: true})
 	in(t, c.right, rightDevice, netlink.LinkSetDown)
 	expect(t, events, LinkEvent{Device: leftDevice, Index: index})
-	in(t, c.left, leftDevice, netlink.LinkSetDown) // administratively, and it has no carrier already
+	in(t, c.left, leftDevice, netlink.LinkSetDown) // administratively; it has no carrier already
 	expect(t, events, LinkEvent{Device: leftDevice, Index: index, Down: true})
 	in(t, c.right, rightDevice, netlink.LinkSetUp)
 	in(t, c.left, leftDevice, netlink.LinkSetUp)
 	expect(t, events, LinkEvent{Device: leftDevice, Index: index, Up: true})
 	in(t, c.left, leftDevice, netlink.LinkSetDown)
 	expect(t, events, LinkEvent{Device: leftDevice, Index: index, Down: true})
-	in(t, c.left, leftDevice, func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1400) }) // nothing to tell
+	in(t, c.left, leftDevice, func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1400) }) // no event
 	for _, mac := range [][6]byte{{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}} {
 		in(t, c.left, leftDevice, func(l netlink.Link) error { return netlink.LinkSetHardwareAddr(l, mac[:]) })
 		expect(t, events, LinkEvent{Device: leftDevice, Index: index, Down: true, MAC: mac})
@@ -111,7 +111,7 @@ func TestWatch(t *testing.T) {
 
 	in(t, c.left, leftDevice, netlink.LinkDel)
 	e := <-events
-	if !e.Gone && !e.Up { // on its way out it lost its carrier
+	if !e.Gone && !e.Up { // it lost its carrier first
 		e = <-events
 	}
 	if want := (LinkEvent{Device: leftDevice, Index: index, Gone: true}); e != want {
@@ -132,7 +132,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestWatchLate reads nothing until the kernel had to throw messages away.
+// TestWatchLate reads no event until the kernel has dropped messages.
 func TestWatchLate(t *testing.T) {
 	c := newCable(t)
 	events := watch(t, c.left, leftDevice)

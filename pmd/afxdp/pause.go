@@ -6,13 +6,13 @@ import (
 	"sluice/internal/ethtool"
 )
 
-// pauser is what of *ethtool.Socket reads and writes what a device does about PAUSE by itself.
+// pauser is the part of *ethtool.Socket that reads and writes a device's own PAUSE settings.
 type pauser interface {
 	Pause(device string) (ethtool.Pause, error)
 	SetPause(device string, p ethtool.Pause) error
 }
 
-// readPause returns nil for a device that has no such settings, as veth.
+// readPause returns nil for a device without such settings, such as veth.
 func readPause(tool pauser, device string) *ethtool.Pause {
 	p, err := tool.Pause(device)
 	if err != nil {
@@ -21,8 +21,8 @@ func readPause(tool pauser, device string) *ethtool.Pause {
 	return &p
 }
 
-// setPause makes the settings what is wanted, if the device has any. It writes nothing that is so
-// already: the link may go down for a moment.
+// setPause applies the settings if the device has any. It writes only changes, because the link may
+// go down for a moment.
 func setPause(tool pauser, device string, want ethtool.Pause) error {
 	is := readPause(tool, device)
 	if is == nil || *is == want {
@@ -32,7 +32,7 @@ func setPause(tool pauser, device string, want ethtool.Pause) error {
 	if err == nil || is.Negotiated == want.Negotiated {
 		return err
 	}
-	// Some drivers negotiate PAUSE with everything else or not at all (i40e, ice): so that stays.
+	// Some drivers (i40e, ice) can't change the negotiation of PAUSE alone: keep it.
 	want.Negotiated = is.Negotiated
 	if *is == want || tool.SetPause(device, want) == nil {
 		return nil
@@ -40,10 +40,10 @@ func setPause(tool pauser, device string, want ethtool.Pause) error {
 	return err
 }
 
-// SetFlowControl says whether the owner of the port does PFC or PAUSE. Then the device must do no
-// PAUSE by itself: it would stop all classes together, and the owner would not hear of it. Else the
-// device does what it did before Prepare. The link may go down for a moment, so this is for a port
-// that is open: one that can't be opened is prepared again and again.
+// SetFlowControl tells the device whether the owner of the port does PFC or PAUSE. If it does, the
+// device's own PAUSE is turned off: it would stop all classes together, unknown to the owner.
+// Otherwise the device gets back the settings from before Prepare. The link may go down for a
+// moment, so call it only for an open port: a port that can't be opened is prepared repeatedly.
 func (s *Settings) SetFlowControl(ours bool) error {
 	if s.before.Pause == nil {
 		return nil

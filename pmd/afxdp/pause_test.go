@@ -13,13 +13,13 @@ import (
 	"sluice/internal/ethtool"
 )
 
-// pausingDevice is a device with settings of PAUSE, which veth has not.
+// pausingDevice is a device with PAUSE settings; veth has none.
 type pausingDevice struct {
 	is     ethtool.Pause
 	none   bool                           // it has no such settings
 	takes  func(is, p ethtool.Pause) bool // nil: anything
 	writes int
-	names  []string // of the device, one for each write
+	names  []string // device names, one per write
 }
 
 func (d *pausingDevice) Pause(string) (ethtool.Pause, error) {
@@ -43,14 +43,14 @@ func pauses(negotiated, rx, tx bool) ethtool.Pause {
 	return ethtool.Pause{Negotiated: negotiated, RX: rx, TX: tx}
 }
 
-// TestOwnPause turns off what a device does about PAUSE by itself, and on again.
+// TestOwnPause turns a device's own PAUSE off and on again.
 func TestOwnPause(t *testing.T) {
 	sameNegotiation := func(is, p ethtool.Pause) bool { return is.Negotiated == p.Negotiated }
 	nothing := func(ethtool.Pause, ethtool.Pause) bool { return false }
 	for _, test := range []struct {
 		name   string
 		device pausingDevice
-		off    ethtool.Pause // what is to become of it
+		off    ethtool.Pause // expected settings
 		writes int
 		fails  bool
 	}{
@@ -82,7 +82,7 @@ func TestOwnPause(t *testing.T) {
 	}
 }
 
-// TestVethHasNoPause: it is no error, and nothing to be noted.
+// TestVethHasNoPause: a device without PAUSE settings causes no error and no note.
 func TestVethHasNoPause(t *testing.T) {
 	c := newCable(t)
 	s := prepared(t, c.left, leftDevice, Options{})
@@ -97,8 +97,8 @@ func TestVethHasNoPause(t *testing.T) {
 	}
 }
 
-// TestOwnPauseIsASetting has a device with settings of PAUSE prepared, which changes none of them,
-// its port's flow control changed, also under another name, and restored.
+// TestOwnPauseIsASetting prepares a device with PAUSE settings, which changes none of them; changes
+// its port's flow control, also after a rename; and restores the device.
 func TestOwnPauseIsASetting(t *testing.T) {
 	c := newCable(t)
 	s := prepared(t, c.left, leftDevice, Options{})

@@ -25,17 +25,16 @@ func sum(start uint32, b []byte) uint16 {
 	return uint16(start)
 }
 
-// validUDP reports whether the checksum of an IPv4 frame with UDP, without options and padding, is
-// right (RFC 768).
+// validUDP reports whether an IPv4 frame with UDP, without IP options and padding, has a correct
+// checksum (RFC 768).
 func validUDP(frame []byte) bool {
 	ip := frame[14:]
 	pseudo := uint32(ip[9]) + uint32(len(ip)-20)
 	return sum(uint32(sum(pseudo, ip[12:20])), ip[20:]) == 0xffff
 }
 
-// TestPeerChecksums shows what peerNote says: an XDP program on veth gets frames of a peer's stack
-// whose checksums are not complete, and gets complete ones when the peer does not leave them to a
-// device.
+// TestPeerChecksums verifies peerNote: an XDP program on veth receives incomplete checksums from
+// the peer's stack, unless the peer computes them in software.
 func TestPeerChecksums(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -44,7 +43,7 @@ func TestPeerChecksums(t *testing.T) {
 	}{{"left to the device", nil, false}, {"by the stack", []netns.Option{netns.NoOffloads()}, true}} {
 		t.Run(test.name, func(t *testing.T) {
 			c := newCable(t, test.options...)
-			prepared(t, c.left, leftDevice, Options{}) // of no help here
+			prepared(t, c.left, leftDevice, Options{}) // which does not help here
 			port := newStation(t, c.left, Config{Device: leftDevice}, 64, 32)
 			to := &net.UDPAddr{IP: net.IPv4(192, 0, 2, 2), Port: 9}
 			in(t, c.right, rightDevice, func(l netlink.Link) error {

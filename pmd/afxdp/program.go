@@ -9,21 +9,20 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// ProgramName is what the kernel calls the XDP program of a port, whichever program has opened it.
+// ProgramName is the name of a port's XDP program in the kernel, the same in every process.
 const ProgramName = "sluice"
 
-// program is the XDP program on a device that leads its frames to a socket. It is attached through
-// a bpf_link that is not pinned, so that the kernel takes it off when the process dies, however it
-// dies.
+// program is the XDP program on a device that redirects its frames to a socket. Its bpf_link is not
+// pinned, so the kernel detaches it when the process dies, however it dies.
 type program struct {
 	sockets  *ebpf.Map // XSKMAP: queue to socket
 	link     link.Link
 	native   bool
-	fallback error // why native mode is not obtained
+	fallback error // why native mode is not in use
 }
 
-// attach loads the program and attaches it, natively if the driver can. Its map is still empty, so
-// that it passes every frame.
+// attach loads the program and attaches it, in native mode if the driver supports it. The map is
+// still empty, so the program passes every frame.
 func attach(d device, queue int, nativeOnly bool) (*program, error) {
 	sockets, err := ebpf.NewMap(&ebpf.MapSpec{
 		Name: "sluice_sockets", Type: ebpf.XSKMap, KeySize: 4, ValueSize: 4, MaxEntries: uint32(queue) + 1,
@@ -57,11 +56,11 @@ func attach(d device, queue int, nativeOnly bool) (*program, error) {
 	return p, nil
 }
 
-// redirect is the program: to the socket of the receive queue, or where there is none to the
-// kernel's stack.
+// redirect returns the program: it redirects a frame to the socket of its receive queue, or passes
+// it to the kernel's stack if there is none.
 func redirect(sockets *ebpf.Map) asm.Instructions {
 	const rxQueueIndex = 16 // offset in struct xdp_md (linux/bpf.h)
-	const pass = 2          // XDP_PASS: what bpf_redirect_map returns if the map has no such entry
+	const pass = 2          // XDP_PASS: returned by bpf_redirect_map if the map has no such entry
 	return asm.Instructions{
 		asm.LoadMem(asm.R2, asm.R1, rxQueueIndex, asm.Word),
 		asm.LoadMapPtr(asm.R1, sockets.FD()),
@@ -71,7 +70,7 @@ func redirect(sockets *ebpf.Map) asm.Instructions {
 	}
 }
 
-// admit leads the queue's frames to the socket from now on.
+// admit starts redirecting the queue's frames to the socket.
 func (p *program) admit(queue, socket int) error {
 	if err := p.sockets.Put(uint32(queue), uint32(socket)); err != nil {
 		return fmt.Errorf("lead queue %d to the socket: %w", queue, err)
@@ -79,9 +78,9 @@ func (p *program) admit(queue, socket int) error {
 	return nil
 }
 
-// close takes the program off the device. Closing the link's descriptor would do, were there no
-// copy of it in a child that this process is just starting. Of a device that is gone, there is
-// nothing to take it off; the kernel says EINVAL then.
+// close detaches the program. Closing the link is not enough: a child that this process is just
+// starting may hold a copy of its descriptor. Detach's error is ignored: it is EINVAL if the device
+// is gone.
 func (p *program) close() error {
 	_ = p.link.Detach()
 	return errors.Join(p.link.Close(), p.sockets.Close())

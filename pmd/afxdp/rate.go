@@ -6,19 +6,20 @@ import (
 	"sluice/internal/ethtool"
 )
 
-// hardware is the kind of a device that the kernel has not been asked to make. Others have no link
-// of their own: veth reports what is compiled in (veth_get_link_ksettings in drivers/net/veth.c),
-// tun what somebody has set, and a VLAN what the device below it reports.
+// hardware is the kind of a device that was not created by a request to the kernel. Other devices
+// have no link of their own: veth reports a compiled-in rate (veth_get_link_ksettings in
+// drivers/net/veth.c), tun a rate that a user has set, and a VLAN the rate of the device below it.
 const hardware = "device"
 
-// paravirtual are the drivers of devices that a hypervisor makes: virtio, VMware, Hyper-V and Xen
-// (netfront_ids in drivers/net/xen-netfront.c). The rate that these report is nominal: what the
-// hypervisor was told, or what is compiled in.
+// paravirtual are the drivers of a hypervisor's devices: virtio, VMware, Hyper-V and Xen
+// (netfront_ids in drivers/net/xen-netfront.c). The rate that they report is nominal: it was given
+// to the hypervisor or is compiled in.
 var paravirtual = []string{"virtio_net", "vmxnet3", "hv_netvsc", "vif"}
 
-// LinkSpeed returns the rate of a device's link in bit/s, in the thread's network namespace; 0: it
-// has no link now, or does not say, or is not hardware, and what it says means nothing. The rate is
-// nominal if a hypervisor has made the device: then whoever knows better is right.
+// LinkSpeed returns the rate in bit/s of a device's link, in the thread's network namespace. It is
+// 0 if the link is down, the rate is unknown, or the device is not hardware, whose reported rate
+// means nothing. The rate is nominal if a hypervisor made the device: then a configured rate is
+// more reliable.
 func LinkSpeed(device string) (rate uint64, nominal bool) {
 	link, err := findLink(device)
 	if err != nil || link.Type() != hardware {
@@ -32,7 +33,7 @@ func LinkSpeed(device string) (rate uint64, nominal bool) {
 	return linkSpeed(tool, device)
 }
 
-// speaker is what of *ethtool.Socket tells the rate of a link.
+// speaker is the part of *ethtool.Socket that reports a link's rate.
 type speaker interface {
 	Driver(device string) (string, error)
 	Speed(device string) (megabits uint32, err error)

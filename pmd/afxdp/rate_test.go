@@ -9,7 +9,7 @@ import (
 	"sluice/internal/ethtool"
 )
 
-// TestLinkSpeedOfNoLink: what is no hardware has no rate of its own, whatever it reports.
+// TestLinkSpeedOfNoLink: a device that is not hardware has no rate, whatever it reports.
 func TestLinkSpeedOfNoLink(t *testing.T) {
 	c := newCable(t)
 	in(t, c.left, leftDevice, func(netlink.Link) error {
@@ -50,7 +50,7 @@ func (a adapter) Speed(string) (uint32, error) {
 	return a.megabits, nil
 }
 
-// TestNominalRates: those of devices that a hypervisor has made, with a link or without one.
+// TestNominalRates: rates of a hypervisor's devices are nominal, with or without a link.
 func TestNominalRates(t *testing.T) {
 	for _, test := range []struct {
 		adapter

@@ -13,28 +13,27 @@ import (
 	"sluice/internal/ethtool"
 )
 
-// Options is what Prepare does beyond what every port needs.
+// Options are optional parts of Prepare.
 type Options struct {
-	BusyPoll bool // put off the device's interrupts (Config.BusyPoll)
+	BusyPoll bool // defer the device's interrupts (Config.BusyPoll)
 }
 
-// Settings are the settings of a device that Prepare changed and Restore puts back.
+// Settings are the settings of a device that Prepare changes and Restore restores.
 type Settings struct {
 	link   netlink.Link
 	tool   *ethtool.Socket
-	pause  pauser   // the tool, but for tests
-	memory *memory  // holds the device, too: no second Prepare while this lives; nil once they are given up
-	before original // as it was before the first Prepare that has not been restored
+	pause  pauser   // the tool, except in tests
+	memory *memory  // also holds the device: no second Prepare while this lives; nil once given up
+	before original // settings before the first Prepare that has not been restored
 	notes  []string
 }
 
-// StripsTags is the feature that takes a frame's VLAN tag, and so its priority, out of the bytes.
+// StripsTags is the offload that removes a frame's VLAN tag, and so its priority, from the bytes.
 const StripsTags = "rx-vlan-hw-parse"
 
-// Harmful reports whether an offload does something to a frame's bytes that nobody behind an XDP
-// program undoes: joins frames (GRO, LRO) or leaves them joined (TSO, GSO), leaves checksums out,
-// moves VLAN tags out of the frame, or filters by them. The names are the kernel's
-// (ETH_SS_FEATURES).
+// Harmful reports whether an offload changes frames in a way that is not undone behind an XDP
+// program: it joins frames (GRO, LRO) or leaves them joined (TSO, GSO), omits checksums, moves VLAN
+// tags out of the frame, or filters by them. Feature names are the kernel's (ETH_SS_FEATURES).
 func Harmful(feature string) bool {
 	for _, prefix := range []string{"rx-gro", "rx-udp-gro", "rx-lro", "rx-vlan", "tx-vlan", "tx-checksum", "tx-tcp",
 		"tx-udp-"} {
@@ -45,23 +44,23 @@ func Harmful(feature string) bool {
 	return feature == "rx-checksum" || feature == "tx-generic-segmentation"
 }
 
-// peerNote is what a veth pair needs of the end that this program can't reach. The kernel hands an
-// XDP program the bytes of a frame as the peer's stack left them: with the checksum of TCP and UDP
-// to be completed by hardware that does not exist (CHECKSUM_PARTIAL), and with a VLAN tag beside
-// the frame. XDP programs see neither fact. The other way, a peer without NAPI (GRO or XDP) takes
-// frames through the per-CPU backlog, which drops where a ring would push back.
+// peerNote tells what a veth pair needs at the end that this program can't reach. The kernel gives
+// an XDP program the bytes as the peer's stack left them: with TCP and UDP checksums to be
+// completed by hardware that does not exist (CHECKSUM_PARTIAL), and with the VLAN tag stored
+// outside the frame. XDP programs can see neither. In the other direction, a peer without NAPI (GRO
+// or XDP) receives through the per-CPU backlog, which drops frames where a ring would push back.
 const peerNote = "veth: only the peer can make its frames whole and push back: in its namespace, " +
 	"`ethtool -K <peer> tx off txvlan off gro on`, unless it runs XDP itself"
 
 // Prepare makes a device fit to be a port: no offload that changes frames, one receive queue, a
-// queueing discipline where veth needs one to push back (pfifo), promiscuous mode. It comes before
-// Open, because some drivers refuse XDP with offloads on, and Restore after Close. What a port that
-// is open needs besides: SetFlowControl.
+// queueing discipline if veth needs one to push back (pfifo), and promiscuous mode. Call it before
+// Open, because some drivers refuse XDP with offloads enabled, and call Restore after Close. An
+// open port also needs SetFlowControl.
 //
-// What a device can't change is in Notes and no error, but for VLAN tags that it would strip
-// (ErrTagsStripped). What was set before is kept on disk until Restore, so that a process that was
-// killed does not make the next one take what it finds for the original. A device that another
-// living process prepared is refused (ErrBusy).
+// Settings that the device can't change are listed in Notes and are not errors, except for VLAN
+// tags that it would strip (ErrTagsStripped). The previous settings are kept on disk until Restore,
+// so that a process started after one was killed still knows the originals. A device prepared by
+// another living process is rejected (ErrBusy).
 func Prepare(device string, o Options) (*Settings, error) {
 	s, err := prepare(device, o)
 	if err != nil {
@@ -94,7 +93,7 @@ func prepare(device string, o Options) (*Settings, error) {
 		}
 		return nil, err
 	}
-	err = d.checkOwner() // before anything is changed: its settings are its owner's too
+	err = d.checkOwner() // before any change: the settings belong to the program's owner too
 	if err == nil {
 		err = s.apply(o)
 	}
@@ -107,8 +106,8 @@ func prepare(device string, o Options) (*Settings, error) {
 	return s, nil
 }
 
-// mayAdminister fails if the thread may not change devices. To find that out by trying leaves notes
-// in place of errors.
+// mayAdminister returns an error if the thread may not change devices. Without this check, the
+// failed changes would become notes instead of an error.
 func mayAdminister() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var has [2]unix.CapUserData
@@ -121,7 +120,7 @@ func mayAdminister() error {
 	return nil
 }
 
-// Notes tells what the device could not change and what else its owner should know.
+// Notes returns the settings that the device could not change and other hints for its owner.
 func (s *Settings) Notes() []string { return s.notes }
 
 func (s *Settings) note(format string, args ...any) {
@@ -157,7 +156,7 @@ func (s *Settings) apply(o Options) error {
 	return nil
 }
 
-// stopOffloads turns off what is harmful, and looks at what has become of it.
+// stopOffloads turns off harmful offloads and checks the result.
 func (s *Settings) stopOffloads(device string) error {
 	states, err := s.tool.Features(device)
 	if err != nil {
@@ -218,9 +217,9 @@ func (s *Settings) deferInterrupts(device string) {
 	}
 }
 
-// Restore restores what was set before and forgets it, whatever the device is called by now. If
-// that fails, it may be called again; once it is done, further calls do nothing. A device that is
-// gone has nothing to restore.
+// Restore restores the previous settings and forgets them, even if the device has been renamed. If
+// it fails, it may be called again; after it succeeds, further calls do nothing. For a device that
+// is gone, there is nothing to restore.
 func (s *Settings) Restore() error {
 	if err := s.restore(); err != nil {
 		return fmt.Errorf("afxdp: restore %s: %w", s.link.Attrs().Name, err)
@@ -242,12 +241,12 @@ func (s *Settings) restore() error {
 	return s.giveUp((*memory).forget)
 }
 
-// Abandon gives up on what Restore could not restore: it stays on disk, for the next Prepare of the
-// device.
+// Abandon gives up on settings that Restore could not restore. They stay on disk for the next
+// Prepare of the device.
 func (s *Settings) Abandon() error { return s.giveUp((*memory).release) }
 
-// giveUp closes what the settings hold open, once, however that of the file ends: a second time,
-// these descriptors may be others'.
+// giveUp closes all that the settings hold open. It does so only once, even on error: by a second
+// call, the descriptors may have been reused.
 func (s *Settings) giveUp(file func(*memory) error) error {
 	if s.memory == nil {
 		return nil
@@ -258,12 +257,12 @@ func (s *Settings) giveUp(file func(*memory) error) error {
 	return err
 }
 
-// errDoubt means that a device has neither the name nor the address of the one that was prepared,
-// and that there is no sysfs to tell.
+// errDoubt means that a device has neither the name nor the address of the prepared one, and that
+// there is no sysfs to identify it.
 var errDoubt = errors.New("whether this is still the same device can't be known without a sysfs, so it was left as it is")
 
-// device returns the device that was prepared, as it is called now. It fails with ErrNoDevice if
-// that is gone, whoever has its index now, and with errDoubt if that can't be known.
+// device returns the prepared device under its present name. It returns ErrNoDevice if the device
+// is gone, even if its index is in use again, and errDoubt if that can't be determined.
 func (s *Settings) device() (netlink.Link, error) {
 	link, err := netlink.LinkByIndex(s.link.Attrs().Index)
 	var missing netlink.LinkNotFoundError
@@ -285,10 +284,10 @@ func (s *Settings) device() (netlink.Link, error) {
 	return link, nil
 }
 
-// original is what Prepare may change. It is what the file in /run/sluice holds.
+// original are the settings that Prepare may change. They are kept in StateDirectory.
 type original struct {
-	identity                      // whose it is
-	Offloads    []string          // harmful ones that were asked for
+	identity                      // of the device
+	Offloads    []string          // harmful ones that were requested
 	Channels    *channels         `json:",omitempty"` // nil: it has no channels
 	Qdisc       bool              // it had a root queueing discipline
 	Promiscuous bool              //
@@ -296,10 +295,10 @@ type original struct {
 	NAPI        map[string]string `json:",omitempty"` // by file name
 }
 
-// capture reads the settings of a device that nobody has prepared.
+// capture reads the settings of a device that has not been prepared.
 func capture(link netlink.Link, tool *ethtool.Socket) (o original, err error) {
 	device := link.Attrs().Name
-	states, _ := tool.Features(device) // a device that does not tell them is not changed
+	states, _ := tool.Features(device) // if the device does not report them, they are not changed
 	for _, name := range slices.Sorted(maps.Keys(states)) {
 		if Harmful(name) && states[name].Available && states[name].Requested {
 			o.Offloads = append(o.Offloads, name)
@@ -326,7 +325,7 @@ func capture(link netlink.Link, tool *ethtool.Socket) (o original, err error) {
 	return o, nil
 }
 
-// putBack is the reverse of apply, for whatever of it has happened.
+// putBack undoes the parts of apply that took effect.
 func (s *Settings) putBack(link netlink.Link) error {
 	o, tool, device := s.before, s.tool, link.Attrs().Name
 	var errs []error
@@ -374,15 +373,16 @@ func putBackNAPI(device string, before map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// channels are the numbers of a device's queues. A combined one is a receive and a transmit queue.
+// channels are the numbers of a device's channels. A combined channel has a receive and a transmit
+// queue.
 type channels struct {
 	RX, TX, Combined uint32
-	HasCombined      bool // the device knows combined ones
+	HasCombined      bool // the device supports combined ones
 }
 
 func (c channels) more() bool { return c.RX+c.Combined > 1 }
 
-// one returns the least that receives and sends.
+// one returns the smallest numbers that receive and send.
 func (c channels) one() channels {
 	if c.HasCombined {
 		return channels{Combined: 1, HasCombined: true}
@@ -402,9 +402,9 @@ func setChannels(tool *ethtool.Socket, device string, want channels) error {
 	return tool.SetChannels(device, c)
 }
 
-// pushBack is the queueing discipline that makes veth answer "busy" instead of dropping when its
-// ring is full. Frames of AF_XDP go past it; it only has to be there. Its handle tells it from
-// anybody else's.
+// pushBack returns the queueing discipline that makes veth report "busy" instead of dropping when
+// its ring is full. AF_XDP frames bypass it; it only has to exist. Its handle distinguishes it from
+// those of other programs.
 func pushBack(link netlink.Link) *netlink.GenericQdisc {
 	return &netlink.GenericQdisc{QdiscType: "pfifo", QdiscAttrs: netlink.QdiscAttrs{
 		LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(0x51ce, 0), Parent: netlink.HANDLE_ROOT}}

@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// RunDirectory holds the control socket. /run does not outlive the kernel.
+	// RunDirectory holds the control socket. A reboot clears /run.
 	RunDirectory = "/run/sluice"
-	// StateDirectory holds the original settings of devices. Other users can't open the files, so
-	// they can't lock them.
+	// StateDirectory holds the original settings of devices. Other users can't open, and so can't
+	// lock, its files.
 	StateDirectory = RunDirectory + "/devices"
 )
 
-// MakeStateDirectory makes both directories, whatever the umask, and corrects the mode of
-// StateDirectory, unless the process may not: a confined one has done so before, and each file has
-// a mode of its own.
+// MakeStateDirectory creates both directories, whatever the umask, and corrects the mode of
+// StateDirectory if the process may. If it may not (EPERM), it is confined and has done so before;
+// the files have modes of their own, too.
 func MakeStateDirectory() error {
 	for _, d := range []struct {
 		path string
 		mode os.FileMode
-		keep bool // the mode of one that there is
+		keep bool // keep the mode of an existing one
 	}{{RunDirectory, 0o755, true}, {StateDirectory, 0o700, false}} {
 		err := os.Mkdir(d.path, d.mode)
 		if errors.Is(err, fs.ErrExist) {
@@ -53,16 +53,16 @@ func MakeStateDirectory() error {
 	return nil
 }
 
-// memory is the file that holds a device's original settings. A lock on it tells a living owner
-// from a dead one.
+// memory is the file that holds a device's original settings. A lock on it shows whether its owner
+// is alive.
 type memory struct {
 	file *os.File
 }
 
-// remember returns the original settings of a device: those on disk if an owner died before it put
-// them back, else what capture reads, which is then on disk before anything is changed. The file is
-// written once in its life, so if a process dies while writing, nothing has been changed yet, and
-// what can't be read is of no value.
+// remember returns the original settings of a device: those on disk if an owner died before it
+// restored them, else those that capture reads and remember stores before anything is changed. The
+// file is written only once. If a process dies while writing it, nothing has been changed yet, so
+// an unreadable file can be ignored.
 func remember(link netlink.Link, capture func() (original, error)) (*memory, original, error) {
 	inode, _, err := namespaceOf()
 	if err != nil {
@@ -93,10 +93,10 @@ func remember(link netlink.Link, capture func() (original, error)) (*memory, ori
 	return m, o, nil
 }
 
-// recall returns what the file holds about a device, and writes it first if it holds nothing: what
-// an earlier version has left in one of the old files, or else what capture reads.
+// recall returns the settings in the file. If the file has none for this device, recall first
+// writes those from an earlier version's file or, if there is none, those that capture reads.
 func (m *memory) recall(who identity, old []*memory, capture func() (original, error)) (o original, err error) {
-	// Another namespace may have had the same inode, another device in it the same index.
+	// The file may be about another device: namespace inodes and device indices are reused.
 	if err := json.NewDecoder(m.file).Decode(&o); err == nil && o.is(who) {
 		return o, nil
 	}
@@ -108,9 +108,9 @@ func (m *memory) recall(who identity, old []*memory, capture func() (original, e
 	return o, m.write(o)
 }
 
-// lockOld locks the files about a device that earlier versions have left, or still hold. Those kept
-// them in RunDirectory, at first named by the device too: <inode>-<index>-<name>.json. The one with
-// its present name comes first, or else the one with none.
+// lockOld locks the files about a device that earlier versions have left or still hold. They are in
+// RunDirectory, and the earliest also have the device's name: <inode>-<index>-<name>.json. The file
+// with the device's present name comes first, then the one without a name, then the others.
 func lockOld(inode uint64, link netlink.Link) (files []*memory, err error) {
 	at := link.Attrs()
 	prefix := filepath.Join(RunDirectory, fmt.Sprintf("%d-%d", inode, at.Index))
@@ -134,8 +134,8 @@ func lockOld(inode uint64, link netlink.Link) (files []*memory, err error) {
 	return files, nil
 }
 
-// adopt takes over the first of these files that is about a device of this namespace. What an
-// earlier version did not keep, it did not change: that stays as it was captured.
+// adopt uses the first file that is about a device of this namespace. Settings that an earlier
+// version did not store, it did not change either: they stay as captured.
 func adopt(o *original, namespace uint64, files []*memory) {
 	for _, m := range files {
 		text, err := io.ReadAll(m.file)
@@ -147,9 +147,9 @@ func adopt(o *original, namespace uint64, files []*memory) {
 	}
 }
 
-// Recover restores what owners that died have left prepared of the devices in the thread's network
-// namespace, and returns the names of these devices. A device that keep reports is left to Prepare,
-// and one that a living owner has is his. What can't be restored stays on disk.
+// Recover restores the devices in the thread's network namespace that dead owners have left
+// prepared, and returns their names. It leaves devices for which keep returns true to Prepare, and
+// skips devices of living owners. Settings that can't be restored stay on disk.
 func Recover(keep func(device string) bool) (restored []string, err error) {
 	inode, _, err := namespaceOf()
 	if err != nil {
@@ -173,15 +173,15 @@ func Recover(keep func(device string) bool) (restored []string, err error) {
 	return restored, errors.Join(errs...)
 }
 
-// recoverFrom returns which device it has restored; "" if none: the file is of no value, its device
-// is gone, or it is to be kept.
+// recoverFrom returns the name of the device that it restored, or "" if there was nothing to
+// restore: the file was cut off, its device is gone, or the device is to be kept.
 func recoverFrom(path string, keep func(device string) bool) (device string, err error) {
 	s, err := reopen(path)
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, s.Abandon()) }() // unless it was restored
-	// its owner died while writing, and had changed nothing
+	defer func() { err = errors.Join(err, s.Abandon()) }() // has no effect after a restore
+	// its owner died while writing it, before changing anything
 	if json.NewDecoder(s.memory.file).Decode(&s.before) != nil {
 		return "", s.giveUp((*memory).forget)
 	}
@@ -194,7 +194,7 @@ func recoverFrom(path string, keep func(device string) bool) (device string, err
 	}
 	d, err := findDevice(link.Attrs().Name)
 	if err == nil {
-		err = d.checkOwner() // whose its settings are by now
+		err = d.checkOwner() // to whom its settings belong now
 	}
 	if err != nil {
 		return "", err
@@ -202,7 +202,7 @@ func recoverFrom(path string, keep func(device string) bool) (device string, err
 	return d.name, s.restore()
 }
 
-// reopen locks a file that Prepare has made.
+// reopen locks a file of Prepare.
 func reopen(path string) (*Settings, error) {
 	var inode uint64
 	at := netlink.NewLinkAttrs()
@@ -229,16 +229,16 @@ func each(files []*memory, do func(*memory) error) error {
 	return errors.Join(errs...)
 }
 
-// identity tells a device from others that had or will have its index, also when its name or its
+// identity distinguishes a device from others that had or will have its index, even if its name or
 // address changes.
 type identity struct {
-	Namespace uint64 // cookie of the network namespace (SO_NETNS_COOKIE): unlike an inode, never used again
-	// Node is the inode of the device's directory in sysfs: made with the device, kept when that is
-	// renamed, and, like the cookie, not used again. 0: this process may not open a sysfs, and name
-	// and address have to tell.
+	Namespace uint64 // cookie of the network namespace (SO_NETNS_COOKIE): unlike an inode, never reused
+	// Node is the inode of the device's directory in sysfs. It lasts as long as the device,
+	// survives renaming and, like the cookie, is not reused. 0: this process may not open a sysfs;
+	// name and address identify the device.
 	Node    uint64 `json:",omitempty"`
 	Name    string
-	Address string // hardware address: the permanent one, if it has one
+	Address string // hardware address, the permanent one if known
 }
 
 // identify returns the identity of a device in the thread's network namespace.
@@ -261,14 +261,14 @@ func identify(link netlink.Link) (identity, error) {
 	return who, nil
 }
 
-// isNot reports whether two devices that have had one index are certainly different ones.
+// isNot reports whether two devices that have had the same index are certainly different.
 func (i identity) isNot(other identity) bool {
 	return i.Namespace != other.Namespace || i.Node != 0 && other.Node != 0 && i.Node != other.Node
 }
 
-// is reports whether two devices that have had one index are the same one, as far as can be known.
-// Where it can't, neither is nor isNot holds: without a sysfs, a device may have got another name
-// and another address, or have no address.
+// is reports whether two devices that have had the same index are the same one, as far as can be
+// known. If both is and isNot are false, it is unknown: without a sysfs, a device may have a new
+// name and a new address, or no address.
 func (i identity) is(other identity) bool {
 	switch {
 	case i.isNot(other):
@@ -279,8 +279,8 @@ func (i identity) is(other identity) bool {
 	return i.Name == other.Name || i.Address != "" && i.Address == other.Address
 }
 
-// lock opens a file and locks it. The lock goes with the process. An owner may remove the file
-// between the two steps; then it is another one.
+// lock opens and locks a file. The lock ends with the process. The previous owner may remove the
+// file between the two steps; lock then tries again.
 func lock(path string) (*memory, error) {
 	for {
 		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -318,7 +318,7 @@ func (m *memory) write(o original) error {
 	return err
 }
 
-// forget removes the file, if nobody else has.
+// forget removes the file if it still exists.
 func (m *memory) forget() error {
 	err := os.Remove(m.file.Name())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -327,10 +327,10 @@ func (m *memory) forget() error {
 	return errors.Join(err, m.file.Close())
 }
 
-// release lets go of the device and leaves the file to the next one.
+// release unlocks the device and leaves the file for its next owner.
 func (m *memory) release() error { return m.file.Close() }
 
-// namespaceOf returns what names the thread's network namespace: its inode, as in `ip netns
+// namespaceOf returns the identity of the thread's network namespace: its inode, as in `ip netns
 // identify` and /proc/*/ns/net, and its cookie.
 func namespaceOf() (inode, cookie uint64, err error) {
 	var at unix.Stat_t

@@ -25,7 +25,7 @@ import (
 	"sluice/internal/transmitter"
 )
 
-// snapshot is everything that Prepare may change, and more.
+// snapshot holds all settings that Prepare may change, and more.
 type snapshot struct {
 	Features map[string]ethtool.Feature
 	Channels ethtool.Channels
@@ -34,7 +34,7 @@ type snapshot struct {
 	NAPI     map[string]string
 }
 
-// look reads a device's settings with nothing of the code under test but the sysfs.
+// look reads a device's settings. Of the code under test, it uses only the sysfs.
 func look(t testing.TB, n *netns.Namespace, device string) (s snapshot) {
 	t.Helper()
 	err := n.Do(func() error {
@@ -92,7 +92,7 @@ func same(t testing.TB, before, after snapshot) {
 	}
 }
 
-// remembered returns the files about devices in a namespace.
+// remembered returns the state files of devices in a namespace.
 func remembered(t testing.TB, n *netns.Namespace) (files []string) {
 	t.Helper()
 	err := n.Do(func() error {
@@ -101,7 +101,7 @@ func remembered(t testing.TB, n *netns.Namespace) (files []string) {
 			return err
 		}
 		all, err := filepath.Glob(filepath.Join(StateDirectory, fmt.Sprintf("%d-*", inode)))
-		for _, file := range all { // not those that a namespace of the same number has left behind
+		for _, file := range all { // except those left by an earlier namespace with the same inode
 			var o original
 			text, err := os.ReadFile(file)
 			if err == nil && (json.Unmarshal(text, &o) != nil || o.Namespace == cookie) {
@@ -172,7 +172,7 @@ func TestHarmfulOffloads(t *testing.T) {
 	}
 }
 
-// die is what becomes of Settings when their process is killed: the lock goes, the file stays.
+// die simulates that the process of the Settings is killed: the lock goes, the file stays.
 func (s *Settings) die() error { return s.memory.release() }
 
 func TestOriginalsOutliveTheirOwner(t *testing.T) {
@@ -197,8 +197,8 @@ func TestOriginalsOutliveTheirOwner(t *testing.T) {
 	same(t, before, look(t, c.left, leftDevice))
 }
 
-// prepareAndRestore does both to the left device, and returns the file that kept its settings
-// meanwhile.
+// prepareAndRestore prepares and restores the left device, and returns the file that kept its
+// settings.
 func prepareAndRestore(t *testing.T, c cable) (path string) {
 	t.Helper()
 	if err := c.left.Do(func() error {
@@ -214,8 +214,7 @@ func prepareAndRestore(t *testing.T, c cable) (path string) {
 	return path
 }
 
-// recovered calls Recover, and checks which devices it restored and how many files about devices
-// are left.
+// recovered calls Recover and checks which devices it restored and how many state files remain.
 func recovered(t *testing.T, c cable, when string, keep bool, files int, want ...string) (err error) {
 	t.Helper()
 	var restored []string
@@ -229,8 +228,8 @@ func recovered(t *testing.T, c cable, when string, keep bool, files int, want ..
 	return err
 }
 
-// TestRecover restores a device whose owner was killed: not if it is to be kept, has a new owner,
-// or has somebody's program, and under another name, too.
+// TestRecover restores a device whose owner was killed, even under another name, but not if it is
+// to be kept, has a new owner, or has another program.
 func TestRecover(t *testing.T) {
 	c := newCable(t)
 	before := look(t, c.left, leftDevice)
@@ -262,7 +261,7 @@ func TestRecover(t *testing.T) {
 	same(t, before, look(t, c.left, "renamed0"))
 }
 
-// TestRecoverNothing: the file of a device that is gone is of no use, nor is one that was cut off.
+// TestRecoverNothing: a file whose device is gone is useless, and so is one that was cut off.
 func TestRecoverNothing(t *testing.T) {
 	c := newCable(t)
 	var s *Settings
@@ -285,7 +284,7 @@ func TestRecoverNothing(t *testing.T) {
 	}
 }
 
-// TestUselessMemory writes files that Prepare must not believe.
+// TestUselessMemory writes files that Prepare must ignore.
 func TestUselessMemory(t *testing.T) {
 	c := newCable(t)
 	before := look(t, c.left, leftDevice)
@@ -312,14 +311,14 @@ func renameTo(name string) func(netlink.Link) error {
 	return func(l netlink.Link) error { return netlink.LinkSetName(l, name) }
 }
 
-// TestRenamed renames a device between Prepare and Restore; or, in between, its owner is killed,
-// and the next one finds it under another name, or under the old one again.
+// TestRenamed renames a device between Prepare and Restore. Also, its owner is killed in between,
+// and the next owner finds the device under another name or under the old one again.
 func TestRenamed(t *testing.T) {
 	const other = "renamed0"
 	for _, test := range []struct {
 		name   string
 		killed bool
-		names  []string // one after the other, while it is prepared
+		names  []string // in this order, while it is prepared
 	}{
 		{"restored under another name", false, []string{other}},
 		{"renamed and back", false, []string{other, leftDevice}},
@@ -367,8 +366,8 @@ func TestRenamed(t *testing.T) {
 	}
 }
 
-// TestIndexUsedAgain replaces a prepared device by another one with its index and name. That one is
-// nobody's to restore, and its own settings are the original ones.
+// TestIndexUsedAgain replaces a prepared device by another with the same index and name. The new
+// device is not restored, and its own settings are the original ones.
 func TestIndexUsedAgain(t *testing.T) {
 	c := newCable(t)
 	replace := func() (is snapshot) {
@@ -397,7 +396,7 @@ func TestIndexUsedAgain(t *testing.T) {
 	prepare := func() (err error) { s, err = Prepare(leftDevice, Options{}); return err }
 	in(t, c.left, leftDevice, netlink.SetPromiscOn)
 	do(prepare)
-	do(func() error { return s.die() }) // and its file stays
+	do(func() error { return s.die() }) // its file stays
 	second := replace()
 	do(prepare)
 	do(func() error { return s.Restore() })
@@ -413,7 +412,7 @@ func TestIndexUsedAgain(t *testing.T) {
 	}
 }
 
-// TestIdentity compares devices as they are known with and without a sysfs.
+// TestIdentity compares the identities of devices with and without a sysfs.
 func TestIdentity(t *testing.T) {
 	const same, other, doubt = "the same one", "another one", "in doubt"
 	verdict := func(a, b identity) string {
@@ -453,8 +452,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestDoubt restores a device that can't be told from another one: nothing is put back, and the
-// file stays.
+// TestDoubt restores a device that can't be distinguished from another: nothing is restored, and
+// the file stays.
 func TestDoubt(t *testing.T) {
 	c := newCable(t)
 	var s *Settings
@@ -476,14 +475,14 @@ func TestDoubt(t *testing.T) {
 	if files := remembered(t, c.left); len(files) != 1 {
 		t.Errorf("on disk: %v", files)
 	}
-	prepareAndRestore(t, c) // the file on disk knows the device
+	prepareAndRestore(t, c) // the file on disk identifies the device
 	if files := remembered(t, c.left); len(files) != 0 {
 		t.Errorf("still on disk: %v", files)
 	}
 }
 
-// earlier makes the file of a device that is prepared one of an earlier version, in whose name
-// there is the device or not, and returns its path.
+// earlier converts the file of a prepared device to that of an earlier version, with or without the
+// device's name in its own, and returns its path.
 func earlier(t *testing.T, s *Settings, device string, change func(o map[string]any)) (path string) {
 	t.Helper()
 	now := s.memory.file.Name()
@@ -515,12 +514,12 @@ func earlier(t *testing.T, s *Settings, device string, change func(o map[string]
 	return path
 }
 
-// TestFilesOfEarlierVersions: a switch of an earlier version was killed, which kept its files
-// elsewhere, and had perhaps named them by the device too. The settings in it are the original
-// ones, unless they are another namespace's; and if it still lives, the device is its own.
+// TestFilesOfEarlierVersions: a switch of an earlier version, which kept its files elsewhere and
+// perhaps put the device's name into theirs, was killed. Its files hold the original settings,
+// unless they belong to another namespace. If it is still alive, it keeps the device.
 func TestFilesOfEarlierVersions(t *testing.T) {
 	for _, test := range []struct {
-		name, device string // by whose name its file is called
+		name, device string // in the name of its file
 		foreign      bool
 		alive        bool
 	}{
@@ -564,7 +563,7 @@ func TestFilesOfEarlierVersions(t *testing.T) {
 			if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("the old file: %v", err)
 			}
-			do(func() error { return s.die() }) // from here on the new file holds them
+			do(func() error { return s.die() }) // from now on, the new file holds them
 			do(prepare)
 			do(func() error { return s.Restore() })
 			want := before
@@ -579,8 +578,8 @@ func TestFilesOfEarlierVersions(t *testing.T) {
 	}
 }
 
-// TestStateFileModes: other users can't open, and so can't lock, a device's file, whatever the
-// umask.
+// TestStateFileModes: whatever the umask, other users can't open, and so can't lock, a device's
+// file.
 func TestStateFileModes(t *testing.T) {
 	c := newCable(t)
 	umask := unix.Umask(0)
@@ -606,7 +605,7 @@ func TestStateFileModes(t *testing.T) {
 	}
 }
 
-// TestAdopt: what an earlier version did not keep is as it was captured.
+// TestAdopt: settings that an earlier version did not keep stay as captured.
 func TestAdopt(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "1-2-a.json")
 	if err := os.WriteFile(path,
@@ -626,8 +625,8 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestForeignQdiscStays puts a queueing discipline on the device that is not Prepare's: before it,
-// or in its place.
+// TestForeignQdiscStays installs another queueing discipline on the device, before Prepare or in
+// place of Prepare's.
 func TestForeignQdiscStays(t *testing.T) {
 	put := func() error {
 		link, err := findLink(leftDevice)
@@ -664,8 +663,8 @@ func TestForeignQdiscStays(t *testing.T) {
 	}
 }
 
-// TestRestoredOnce restores a device whose file somebody has removed, or replaced by what can't be
-// removed, and then again: descriptors that were opened in between stay open.
+// TestRestoredOnce restores a device whose file was removed, or replaced by something that can't be
+// removed, and then restores it again: descriptors opened in between stay open.
 func TestRestoredOnce(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -697,7 +696,7 @@ func TestRestoredOnce(t *testing.T) {
 				t.Errorf("restored: %v", err)
 			}
 			same(t, before, look(t, c.left, leftDevice))
-			var fresh [8]int // they take the lowest numbers that are free
+			var fresh [8]int // they get the lowest free numbers
 			for i := range fresh {
 				fd, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 				if err != nil {
@@ -739,11 +738,11 @@ func TestDeviceGoneBeforeRestore(t *testing.T) {
 	}
 }
 
-// TestVethPushesBack makes the receiving end of a veth pair slower than the sending one: its NAPI
-// runs in a thread of its own, which the sender's bursts overtake.
+// TestVethPushesBack makes the receiving end of a veth pair slower than the sender: its NAPI runs
+// in its own thread, and the sender's bursts overtake it.
 func TestVethPushesBack(t *testing.T) {
 	if *txEngine == TXTransmitter {
-		return // which nothing pushes back: TestPeerRingFull
+		return // nothing pushes it back: TestPeerRingFull
 	}
 	for _, pfifo := range []bool{false, true} {
 		t.Run(map[bool]string{false: "without a qdisc", true: "prepared"}[pfifo], func(t *testing.T) {
@@ -784,7 +783,7 @@ func TestVethPushesBack(t *testing.T) {
 
 const childVariable, childEngine = "AFXDP_TEST_CHILD", "AFXDP_TEST_TX"
 
-// TestMain is also the main function of the child that TestKill kills.
+// TestMain is also the main function of TestKill's child process.
 func TestMain(m *testing.M) {
 	if device := os.Getenv(childVariable); device != "" {
 		holdPort(device)
@@ -792,7 +791,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// holdPort prepares and opens a device, says so, and waits to be killed.
+// holdPort prepares and opens a device, reports that, and waits to be killed.
 func holdPort(device string) {
 	_, err := Prepare(device, Options{BusyPoll: true})
 	if err != nil {
@@ -820,7 +819,7 @@ func holdPort(device string) {
 	os.Exit(1)
 }
 
-// loaded reports whether the kernel has a program of some name.
+// loaded reports whether the kernel has a program of this name.
 func loaded(t testing.TB, name string) bool {
 	for id := ebpf.ProgramID(0); ; {
 		var err error
@@ -836,7 +835,7 @@ func loaded(t testing.TB, name string) bool {
 func TestKill(t *testing.T) {
 	queues := 2
 	if *txEngine == TXTransmitter {
-		queues = 1 // else its peer may not redirect
+		queues = 1 // with more, its peer may not redirect
 	}
 	c := newCable(t, netns.Queues(queues))
 	before := look(t, c.left, leftDevice)

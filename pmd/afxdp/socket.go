@@ -19,25 +19,25 @@ type socket struct {
 	fill       kernelRing[uint64]   // to the kernel: empty buffers
 	completion kernelRing[uint64]   // from the kernel: buffers of frames that have left
 	rx, tx     kernelRing[pmd.Desc] // from and to the kernel: frames
-	bound      *unix.SockaddrXDP    // nil: not yet
+	bound      *unix.SockaddrXDP    // nil before bind
 	zeroCopy   bool
-	fallback   error // why zero-copy is not obtained
+	fallback   error // why zero-copy is not in use
 }
 
-// kernelRing is a ring whose other end is the kernel, in memory that both map.
+// kernelRing is a ring shared with the kernel, in memory that both map.
 type kernelRing[T any] struct {
 	*ring.Ring[T]
 	flags *atomic.Uint32 // written by the kernel
 	mem   []byte
 }
 
-// needsWakeup reports whether the kernel wants a system call to look at the ring. The store of the
-// ring's index comes before this load, with a full fence between them (ring.Ring.Submit); the
-// kernel sets the flag before it looks at the index a last time. So one of the two sees the other.
+// needsWakeup reports whether the kernel needs a system call to look at the ring. Submit stores the
+// ring's index before this load, with a full fence between them (ring.Ring.Submit); the kernel sets
+// the flag before its last look at the index. So at least one side sees the other's store.
 func (r *kernelRing[T]) needsWakeup() bool { return r.flags.Load()&unix.XDP_RING_NEED_WAKEUP != 0 }
 
-// newSocket returns a socket that is not bound yet. deviceRing is the number of entries of the
-// device's receive ring.
+// newSocket returns an unbound socket. deviceRing is the number of entries of the device's receive
+// ring.
 func newSocket(c Config, deviceRing int) (*socket, error) {
 	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -61,8 +61,8 @@ func (s *socket) setUp(c Config, deviceRing int) error {
 	fill := fillSize(c.RingSize, deviceRing)
 	var errs [4]error
 	s.fill, errs[0] = mapRing[uint64](s.fd, unix.XDP_UMEM_FILL_RING, unix.XDP_UMEM_PGOFF_FILL_RING, at.Fr, fill)
-	// Twice the TX ring, because frames that have left the TX ring and not yet the device hold an
-	// entry too.
+	// Twice the TX ring, because frames that have left the TX ring but not yet the device hold an
+	// entry, too.
 	s.completion, errs[1] = mapRing[uint64](s.fd, unix.XDP_UMEM_COMPLETION_RING, unix.XDP_UMEM_PGOFF_COMPLETION_RING,
 		at.Cr, 2*c.RingSize)
 	s.rx, errs[2] = mapRing[pmd.Desc](s.fd, unix.XDP_RX_RING, unix.XDP_PGOFF_RX_RING, at.Rx, c.RingSize)
@@ -73,27 +73,26 @@ func (s *socket) setUp(c Config, deviceRing int) error {
 	return nil
 }
 
-// fillSize returns the entries of a fill ring that can hold a buffer for every frame that the
-// device's ring and the RX ring can: with fewer, the ring can be empty while the worker is not
-// late.
+// fillSize returns the size of a fill ring with a buffer for every frame that the device's ring and
+// the RX ring can hold. A smaller ring could run empty although the worker is not late.
 func fillSize(ringSize, deviceRing int) int {
 	return 1 << bits.Len(uint(ringSize+max(ringSize, deviceRing)-1))
 }
 
-// register makes the memory the socket's UMEM. Every socket registers all of it for itself, though
-// AF_XDP has a way to share one registration (XDP_SHARED_UMEM): that ties all sockets to the first
-// one's mode and flags, so that a port without zero-copy would take it from all, and the first
-// would have to be the last to leave. Registered apart, a buffer still may go from any port to any
-// other, because the kernel keeps no account of who has it. The price is the kernel's page table
-// entries and, where memory is limited, that it is counted once per port.
+// register makes the memory the socket's UMEM. Each socket registers the whole memory separately.
+// The kernel's way to share a registration (XDP_SHARED_UMEM) would tie all sockets to the mode and
+// flags of the first: a port without zero-copy would deny it to all, and the first port would have
+// to close last. Buffers may still move between ports, because the kernel does not track their
+// owners. The cost is page table entries in the kernel and, if locked memory is limited, that each
+// port counts the whole memory.
 func (s *socket) register(c Config) error {
 	return setsockopt(s.fd, unix.SOL_XDP, unix.XDP_UMEM_REG, &unix.XDPUmemReg{
 		Addr: address(c.Memory), Len: uint64(len(c.Memory)), Size: uint32(c.BufferSize), Headroom: headroom,
 	})
 }
 
-// TryMemory tells whether the kernel takes a memory of buffers of so many bytes for a socket, which
-// is closed again. Its error is that of Open.
+// TryMemory tests whether the kernel accepts a memory with buffers of bufferSize bytes for a
+// socket. Its errors are those of Open.
 func TryMemory(memory []byte, bufferSize int) error {
 	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -122,7 +121,7 @@ func mapRing[T any](fd, option int, offset int64, at unix.XDPRingOffset, size in
 	return r, err
 }
 
-// bind binds the socket to a device's queue, in the best mode that is allowed and can be had.
+// bind binds the socket to a device's queue in the best allowed mode that the device supports.
 func (s *socket) bind(d device, queue int, mode Mode) error {
 	if mode != Copy {
 		err := s.tryBind(d, queue, unix.XDP_ZEROCOPY)
@@ -144,8 +143,8 @@ func (s *socket) bind(d device, queue int, mode Mode) error {
 	return nil
 }
 
-// tryBind waits up to a second for a queue that a socket held before: the kernel sets it free some
-// time after that socket was closed, or its process killed.
+// tryBind waits up to a second for a queue that another socket held before: the kernel frees it
+// some time after that socket was closed or its process killed.
 func (s *socket) tryBind(d device, queue int, flags uint16) (err error) {
 	to := &unix.SockaddrXDP{Ifindex: uint32(d.index), QueueID: uint32(queue), Flags: flags | unix.XDP_USE_NEED_WAKEUP}
 	for range 100 {
@@ -160,19 +159,18 @@ func (s *socket) tryBind(d device, queue int, flags uint16) (err error) {
 	return err
 }
 
-// pause waits for so many milliseconds.
+// pause sleeps for ms milliseconds.
 func pause(ms int) { _, _ = unix.Poll(nil, ms) }
 
-// widen raises what the kernel does at most for one wake-up in copy mode, so that one hands over
-// all that the TX ring holds. A Flush lasts as long as that takes: who wants it short puts less
-// into the ring.
+// widen raises the kernel's limits per wake-up in copy mode, so that one wake-up sends the whole TX
+// ring. Flush lasts as long as that takes; for a shorter Flush, hand over fewer frames.
 func (s *socket) widen(c Config) error {
 	if !s.zeroCopy {
-		// A kernel before 6.17 has no such option and does 32 frames a call: the rest is EAGAIN.
+		// Kernels before 6.17 lack this option and send 32 frames per call; the rest is EAGAIN.
 		budget := uint32(c.RingSize)
 		_ = setsockopt(s.fd, unix.SOL_XDP, unix.XDP_MAX_TX_SKB_BUDGET, &budget)
-		// Frames on their way count with their bookkeeping, which is not larger than a buffer.
-		// Without CAP_NET_ADMIN, which attaching needed, the limit stays: EAGAIN again.
+		// Frames in flight count with their bookkeeping, which is no larger than a buffer. Without
+		// CAP_NET_ADMIN, which attaching required, the limit stays: EAGAIN again.
 		_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, 2*c.RingSize*c.BufferSize)
 	}
 	if c.BusyPoll {
@@ -181,25 +179,24 @@ func (s *socket) widen(c Config) error {
 	return nil
 }
 
-// close closes the socket and waits until the kernel is through with it. The rings' mappings hold
-// the socket too, so they go first. A program that this process is starting has a copy of the
-// descriptor until it runs: the lock waits for that.
+// close closes the socket and waits until the kernel is done with it. The rings' mappings also hold
+// the socket, so they are unmapped first. A child that this process is starting has a copy of the
+// descriptor until it executes its program: the lock waits for that.
 func (s *socket) close() error {
 	errs := []error{s.fill.unmap(), s.completion.unmap(), s.rx.unmap(), s.tx.unmap()}
 	syscall.ForkLock.RLock()
 	errs = append(errs, unix.Close(s.fd))
 	syscall.ForkLock.RUnlock()
-	// In copy mode the kernel waited for its receive path before it closed. In zero-copy mode the
-	// driver lets go of the buffers a moment later.
+	// In copy mode, closing waits for the kernel's receive path. In zero-copy mode, the driver
+	// releases the buffers a moment later.
 	if s.zeroCopy {
 		errs = append(errs, waitFree(s.bound))
 	}
 	return errors.Join(errs...)
 }
 
-// waitFree returns when the kernel has set a queue free that a closed socket was bound to, and so
-// has told the driver to use the socket's memory no more. Nothing but binding another socket shows
-// that.
+// waitFree waits until the kernel has freed the queue of a closed socket, and so has told the
+// driver to stop using the socket's memory. The only way to see this is to bind another socket.
 func waitFree(queue *unix.SockaddrXDP) error {
 	mem, err := unix.Mmap(-1, 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
@@ -215,7 +212,7 @@ func waitFree(queue *unix.SockaddrXDP) error {
 		err = fmt.Errorf("the kernel did not let go of queue %d within a second: keep the memory mapped", queue.QueueID)
 		return errors.Join(err, s.close())
 	}
-	return s.close() // any other error: the device is gone, and with it what used the memory
+	return s.close() // any other error: the device is gone, and no longer uses the memory
 }
 
 func (r *kernelRing[T]) unmap() error {
@@ -223,6 +220,6 @@ func (r *kernelRing[T]) unmap() error {
 		return nil
 	}
 	err := unix.Munmap(r.mem)
-	*r = kernelRing[T]{} // using it again is a nil pointer and not a fault
+	*r = kernelRing[T]{} // a later use is a nil pointer, not a fault
 	return err
 }

@@ -9,15 +9,14 @@ import (
 	"sluice/pmd"
 )
 
-// A burst crosses the kernel's rings by copy only if a descriptor is laid out like the kernel's.
+// Bursts can be copied to and from the kernel's rings only if pmd.Desc has the kernel's layout.
 var (
 	_ [unsafe.Sizeof(pmd.Desc{}) - unsafe.Sizeof(unix.XDPDesc{})]byte
 	_ [unsafe.Sizeof(unix.XDPDesc{}) - unsafe.Sizeof(pmd.Desc{})]byte
 )
 
-// kick is sendto or recvfrom without data, which makes the kernel look at the rings. It never
-// blocks, so it need not tell the Go scheduler, which would take the worker's processor away if it
-// did.
+// kick calls sendto or recvfrom without data, which makes the kernel look at the rings. The call
+// never blocks, so it bypasses the Go scheduler, which might otherwise take the worker's P away.
 func kick(trap uintptr, fd int) unix.Errno {
 	_, _, errno := unix.RawSyscall6(trap, uintptr(fd), 0, 0, unix.MSG_DONTWAIT, 0, 0)
 	return errno
@@ -42,8 +41,7 @@ func setsockopt[T any](fd, level, option int, value *T) error {
 	return nil
 }
 
-// address returns where mapped memory begins. It is a number: what it stands for must be kept
-// mapped.
+// address returns the address of mapped memory as a number. The caller must keep it mapped.
 func address(mem []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(mem)))) }
 
 func sizeOf[T any]() int {

@@ -25,8 +25,8 @@ func setMTU(t testing.TB, n *netns.Namespace, device string, mtu int) {
 	in(t, n, device, func(l netlink.Link) error { return netlink.LinkSetMTU(l, mtu) })
 }
 
-// newTransmitted returns a cable with a transmitter's port at its left end and a socket's at its
-// right.
+// newTransmitted returns a cable with a port on a transmitter at its left end and a port on a
+// socket at its right end.
 func newTransmitted(t testing.TB, ring int) (c cable, r *transmitter.Transmitter, left, right *station) {
 	t.Helper()
 	const buffers = 2048
@@ -49,8 +49,8 @@ func pinThread(cpu int) error {
 	return unix.SchedSetaffinity(0, &set)
 }
 
-// TestTransmitterHandsOver carries frames while one run of the program ends and the next one begins
-// again and again, by hand-overs and signals.
+// TestTransmitterHandsOver carries frames while hand-overs and signals repeatedly end one run of
+// the program and start the next.
 func TestTransmitterHandsOver(t *testing.T) {
 	_, r, left, right := newTransmitted(t, 256)
 	var over atomic.Bool
@@ -62,7 +62,7 @@ func TestTransmitterHandsOver(t *testing.T) {
 	})
 	others.Go(func() {
 		for ; !over.Load(); time.Sleep(time.Millisecond) {
-			_ = unix.Tgkill(os.Getpid(), r.Thread(), unix.SIGURG) // it may have ended just now
+			_ = unix.Tgkill(os.Getpid(), r.Thread(), unix.SIGURG) // it may have just ended
 			_ = unix.Tgkill(os.Getpid(), r.Thread(), unix.SIGUSR1)
 		}
 	})
@@ -77,8 +77,8 @@ func TestTransmitterHandsOver(t *testing.T) {
 	}
 }
 
-// TestTransmitterTakesTurns has a worker and the transmitter on one CPU: when the worker has the
-// CPU again, what it has handed over is on its way.
+// TestTransmitterTakesTurns runs a worker and the transmitter on one CPU: when the worker has the
+// CPU again, the frames that it handed over have left.
 func TestTransmitterTakesTurns(t *testing.T) {
 	c := newCable(t)
 	takeRedirects(t, c.right, rightDevice, true)
@@ -93,7 +93,7 @@ func TestTransmitterTakesTurns(t *testing.T) {
 		}
 	})
 	left := newStation(t, c.left, Config{Device: leftDevice, Transmitter: r}, 2048, 64)
-	// or another one might spin here
+	// another transmitter might spin here
 	right := newStationAt(t, c.right, Config{Device: rightDevice, Transmitter: r}, 2048, 4096, 2048)
 	thread.Own(func() {
 		if err := pinThread(transmitterCPU); err != nil {
@@ -106,7 +106,7 @@ func TestTransmitterTakesTurns(t *testing.T) {
 			if left.send(frames...) < len(frames) {
 				t.Error("the ring is full")
 			}
-			for r.Waiting() > 0 { // others may have the CPU for longer than a turn lasts
+			for r.Waiting() > 0 { // others may have the CPU for longer than one turn
 				r.Yield()
 			}
 			if left.reap(); left.held(inTX) > 0 {
@@ -128,8 +128,8 @@ func TestTransmitterTakesTurns(t *testing.T) {
 	}
 }
 
-// TestTransmitterServesManyPorts has one transmitter for the ports of three cables; one of them
-// leaves and comes back.
+// TestTransmitterServesManyPorts uses one transmitter for the ports of three cables; one of them
+// leaves and returns.
 func TestTransmitterServesManyPorts(t *testing.T) {
 	const each = 512
 	r := newTransmitter(t, 3*each*bufferSize, 64)
@@ -174,7 +174,7 @@ func TestTransmitterServesManyPorts(t *testing.T) {
 	}
 }
 
-// TestPortsLeave has all ports but one leave, whichever had the last turn: the one that stays is
+// TestPortsLeave closes all ports but one, whichever had the last turn: the remaining one is still
 // served.
 func TestPortsLeave(t *testing.T) {
 	const ports, each = 3, 128
@@ -212,8 +212,8 @@ func TestPortsLeave(t *testing.T) {
 	}
 }
 
-// TestTurns has socket and transmitter take turns while frames flow: none is lost, doubled or
-// overtaken.
+// TestTurns alternates between socket and transmitter while frames flow: none is lost, duplicated
+// or reordered.
 func TestTurns(t *testing.T) {
 	c, _, left, right := newTransmitted(t, 256)
 	var meter *xdprun.Meter
@@ -247,9 +247,9 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestLinkDownGivesBuffersBack takes the carrier from a port whose transmitter has frames and gets
-// more: all buffers come back, each frame is counted, and once there is carrier again frames
-// arrive.
+// TestLinkDownGivesBuffersBack removes the carrier from a port whose transmitter has frames and
+// gets more: all buffers return, each frame is counted, and frames arrive again once the carrier is
+// back.
 func TestLinkDownGivesBuffersBack(t *testing.T) {
 	const ring, each = 256, 1024
 	r := newTransmitter(t, 2*each*bufferSize, ring)
@@ -260,13 +260,13 @@ func TestLinkDownGivesBuffersBack(t *testing.T) {
 		return c, left, newStation(t, c.right, Config{Device: rightDevice}, 4096, 2048)
 	}
 	c, left, right := open(0)
-	_, otherLeft, otherRight := open(1) // a port that goes on
+	_, otherLeft, otherRight := open(1) // a port that keeps its link
 	if !left.transmitted() || !otherLeft.transmitted() {
 		t.Fatal("the sockets transmit, so this test shows nothing")
 	}
 	frames := taggedFrames(ring)
 	for round := range uint64(3) {
-		// so that the link goes while the ring is full
+		// so the link goes down while the ring is full
 		if err := left.transmitter.Decline(transmitter.ErrRedirect); err != nil {
 			t.Fatal(err)
 		}
@@ -275,7 +275,7 @@ func TestLinkDownGivesBuffersBack(t *testing.T) {
 		}
 		in(t, c.right, rightDevice, netlink.LinkSetDown)
 		left.SetLink(false)       // as the control plane does
-		left.transmitter.Accept() // before the socket got any
+		left.transmitter.Accept() // before the socket got any frame
 		backFrom := func(count uint64) {
 			t.Helper()
 			until(t, "all buffers back", func() bool { left.Flush(); left.reap(); return left.held(inTX) == 0 })
@@ -294,8 +294,8 @@ func TestLinkDownGivesBuffersBack(t *testing.T) {
 }
 
 // TestWorkersOfOneTransmitter has two workers take their rings back from the sockets at the same
-// time. Their transmitter has a CPU of its own, so neither may write to what it counts for the
-// worker that it shares a CPU with.
+// time. The transmitter has its own CPU, so neither worker may write the counter that serves a
+// worker on a shared CPU.
 func TestWorkersOfOneTransmitter(t *testing.T) {
 	const each = 512
 	r := newTransmitter(t, 2*each*bufferSize, 64)
@@ -328,8 +328,8 @@ func TestWorkersOfOneTransmitter(t *testing.T) {
 	}
 }
 
-// TestPeerTakesNoRedirects has a peer begin and end to take frames of programs, by GRO and by a
-// program of its own.
+// TestPeerTakesNoRedirects has a peer start and stop accepting redirected frames, through GRO and
+// through its own program.
 func TestPeerTakesNoRedirects(t *testing.T) {
 	c := newCable(t)
 	takeRedirects(t, c.right, rightDevice, false)
@@ -347,7 +347,7 @@ func TestPeerTakesNoRedirects(t *testing.T) {
 	is(TXSocket, transmitter.ErrRedirect)
 	frames := taggedFrames(1000)
 	for range 3 {
-		// by the socket until it is reconsidered
+		// the socket sends until Reconsider
 		right := newStation(t, c.right, Config{Device: rightDevice}, 4096, 2048)
 		equalFrames(t, frames, carry(t, left, right, frames))
 		is(TXTransmitter, nil)
@@ -368,8 +368,8 @@ func TestPeerTakesNoRedirects(t *testing.T) {
 	until(t, "counted", func() bool { return left.Stats().TXDropped == 20 })
 }
 
-// TestPeerRingFull has a peer too slow to empty its ring: its thread shares a CPU with somebody who
-// never rests.
+// TestPeerRingFull has a peer that is too slow to empty its ring: its thread shares a CPU with a
+// thread that never rests.
 func TestPeerRingFull(t *testing.T) {
 	c, _, left, right := newTransmitted(t, 2048)
 	if err := c.right.Do(func() error {
@@ -384,7 +384,7 @@ func TestPeerRingFull(t *testing.T) {
 	var over atomic.Bool
 	var hog sync.WaitGroup
 	hog.Go(func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		if err := pinThread(0); err != nil {
 			t.Error(err)
 		}
@@ -419,8 +419,8 @@ func TestPeerRingFull(t *testing.T) {
 	equalFrames(t, frames, carry(t, left, right, frames))
 }
 
-// TestLongestTransmitted sends frames up to what a page holds, and leaves devices with longer ones
-// to the socket.
+// TestLongestTransmitted sends frames of up to the length that a page can hold, and leaves devices
+// with longer frames to the socket.
 func TestLongestTransmitted(t *testing.T) {
 	c := newCable(t)
 	for _, end := range []struct {

@@ -4,18 +4,18 @@ import (
 	"sluice/internal/transmitter"
 )
 
-// Who sends, as the configuration says it.
+// The senders, as named in the configuration.
 const (
 	TXSocket      = "xsk"
 	TXTransmitter = "resident"
 )
 
-// join has a transmitter send in the place of the socket, if it can.
+// join makes a transmitter send in place of the socket, if it can.
 func (p *Port) join(t *transmitter.Transmitter, d device) {
 	p.transmitter, p.noTransmitter = t.Join(transmitter.Device{Name: d.name, Index: d.index, MTU: d.mtu})
 }
 
-// TX returns who sends, and why it is not the transmitter that was asked for. Any goroutine may
+// TX returns the sender, and why it is not the transmitter if one was requested. Any goroutine may
 // call it.
 func (p *Port) TX() (who string, why error) {
 	why = p.noTransmitter
@@ -27,7 +27,7 @@ func (p *Port) TX() (who string, why error) {
 	return TXSocket, why
 }
 
-// TXRing returns how many frames the port takes to send before the first completes.
+// TXRing returns the number of frames that the port accepts before the first completes.
 func (p *Port) TXRing() int {
 	if p.transmitter != nil {
 		return p.transmitter.Capacity()
@@ -35,17 +35,17 @@ func (p *Port) TXRing() int {
 	return p.socket.tx.Cap()
 }
 
-// SetLink tells a transmitter whether the port's link is up, as it is from Open on
-// (transmitter.Port.SetLink). Any goroutine may call it.
+// SetLink tells the transmitter whether the port's link is up (transmitter.Port.SetLink). After
+// Open, it is taken to be up. Any goroutine may call it.
 func (p *Port) SetLink(up bool) {
 	if p.transmitter != nil {
 		p.transmitter.SetLink(up)
 	}
 }
 
-// Reconsider leaves sending to the socket if the transmitter can't go on with it, and gives it back
-// once it can (transmitter.Port.Reconsider); TX says who it is. One goroutine at a time may call
-// it, from time to time, before Close, on a thread in the device's network namespace.
+// Reconsider switches to the socket if the transmitter can't serve the device any more, and back
+// once it can (transmitter.Port.Reconsider); TX returns the sender. Call it periodically until
+// Close, from one goroutine at a time, on a thread in the device's network namespace.
 func (p *Port) Reconsider() error {
 	if p.transmitter == nil {
 		return nil

@@ -20,16 +20,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fakeKernel has links, and a socket on which it tells of them.
+// fakeKernel has links, and a socket on which it reports them.
 type fakeKernel struct {
 	mutex  sync.Mutex
 	links  map[string]netlink.LinkAttrs
 	lists  int // calls of LinkList
 	socket chan datagram
-	broken error // what Receive returns always; nil: datagrams
+	broken error // if not nil, Receive always returns it
 }
 
-// datagram is what one call of Receive returns.
+// datagram is the result of one call of Receive.
 type datagram struct {
 	data []byte
 	from uint32
@@ -47,7 +47,7 @@ func (k *fakeKernel) Receive() ([]syscall.NetlinkMessage, *unix.SockaddrNetlink,
 	if d.err != nil {
 		return nil, nil, d.err
 	}
-	if len(d.data) < unix.NLMSG_HDRLEN { // as the library has it
+	if len(d.data) < unix.NLMSG_HDRLEN { // as in the library
 		return nil, nil, errors.New("short")
 	}
 	messages, err := syscall.ParseNetlinkMessage(d.data)
@@ -87,7 +87,7 @@ func (k *fakeKernel) remove(name string) []byte {
 
 const vethKind = "veth\x00"
 
-// linkMessage is what the kernel says of a link. The kind of a device ends with a 0.
+// linkMessage returns a kernel message about a link. The kind of a device ends with a 0.
 func linkMessage(kind int, at netlink.LinkAttrs, device string) []byte {
 	request := nl.NewNetlinkRequest(kind, 0)
 	info := nl.NewIfInfomsg(unix.AF_UNSPEC)
@@ -132,7 +132,7 @@ func startWatching(broken error) *watching {
 	return w
 }
 
-// wrong says what the events miss of the links that there are, when the watcher rests.
+// wrong reports differences between the links and the last events, when the watcher is idle.
 func (w *watching) wrong() error {
 	synctest.Wait()
 	for name, at := range w.links {
@@ -150,7 +150,7 @@ func (w *watching) wrong() error {
 	return nil
 }
 
-// linkChange is a change of a link, and what becomes of the message about it.
+// linkChange is a change of a link and the fate of the message about it.
 type linkChange struct {
 	device     string
 	remove, up bool
@@ -173,8 +173,8 @@ var drawChange = rapid.Custom(func(t *rapid.T) linkChange {
 	}
 })
 
-// arrive returns what arrives in place of a message about a link. What may be taken for the truth
-// is followed by a loss, so that the links are listed.
+// arrive returns the datagrams that replace a message about a link. A datagram that may be mistaken
+// for a true one is followed by a loss, so that the links are listed.
 func (s linkChange) arrive(message []byte, at netlink.LinkAttrs) []datagram {
 	cut := int(s.part * float64(len(message)))
 	switch s.fate {
@@ -182,25 +182,25 @@ func (s linkChange) arrive(message []byte, at netlink.LinkAttrs) []datagram {
 		return []datagram{{data: message}}
 	case 1:
 		return []datagram{{err: s.err}}
-	case 2: // another process may say what it wants
+	case 2: // other processes may send anything
 		return []datagram{{data: message}, {data: linkMessage(unix.RTM_DELLINK, at, vethKind), from: 7}}
-	case 3: // its header says how long it was
+	case 3: // its header still has the full length
 		return []datagram{{data: message[:cut]}}
 	case 4:
 		return []datagram{{data: s.garbage}, {err: unix.ENOBUFS}}
-	case 5: // the kernel's, but for a byte
+	case 5: // the kernel's, with one byte changed
 		message[max(cut, unix.SizeofNlMsghdr)] = s.one
 		return []datagram{{data: message}, {err: unix.ENOBUFS}}
-	case 6: // an attribute without the value that the library expects
+	case 6: // an attribute without the expected value
 		return []datagram{{data: linkMessage(unix.RTM_NEWLINK, netlink.LinkAttrs{Name: s.device}, "")}}
 	}
-	short := message[:unix.SizeofNlMsghdr] // the header of a message about a link, and nothing about it
+	short := message[:unix.SizeofNlMsghdr] // the header of a link message without the rest
 	binary.NativeEndian.PutUint32(short, unix.SizeofNlMsghdr)
 	return []datagram{{data: short}}
 }
 
-// TestWatchGarbage: whatever arrives on the socket, the watcher neither ends nor panics, lists the
-// links at most once for each arrival, and knows them all as soon as it has listed them again.
+// TestWatchGarbage: whatever the socket receives, the watcher neither ends nor panics. It lists the
+// links at most once per datagram, and knows all of them after the next list.
 func TestWatchGarbage(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		steps := rapid.SliceOfN(drawChange, 1, 30).Draw(r, "steps")
@@ -240,8 +240,8 @@ func watchThrough(steps []linkChange) error {
 	return nil
 }
 
-// TestWatchWithoutSocket: a socket that can't be read costs a list a second and one complaint, and
-// changes are still seen.
+// TestWatchWithoutSocket: if the socket can't be read, the watcher lists the links once a second,
+// complains once, and still sees changes.
 func TestWatchWithoutSocket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startWatching(errors.New("broken"))
@@ -260,7 +260,7 @@ func TestWatchWithoutSocket(t *testing.T) {
 	})
 }
 
-// TestWatchComplains: once for each time of trouble.
+// TestWatchComplains: the watcher complains once per period of trouble.
 func TestWatchComplains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startWatching(nil)

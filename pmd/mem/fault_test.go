@@ -6,9 +6,9 @@ import (
 	"sluice/pmd"
 )
 
-// TestFaults loses the second frame and damages the third: the wire takes its time for both, the
-// sender gets its buffers back, the receiver keeps the one it did not need, and each is counted
-// under its name.
+// TestFaults loses the second frame and damages the third. Both take their time on the wire, the
+// sender gets its buffers back, the receiver keeps the one it did not need, and each fault has its
+// counter.
 func TestFaults(t *testing.T) {
 	what := map[byte]Fault{1: Deliver, 2: Lose, 3: Corrupt, 4: Deliver}
 	var asked, tapped []int64

@@ -28,16 +28,16 @@ func (f *fifo[T]) pop() T {
 	return v
 }
 
-// drop takes the first n values off.
+// drop removes the first n values.
 func (f *fifo[T]) drop(n int) { f.head += uint32(n) }
 
-// add makes the first n slots of back values.
+// add appends the n values that were written to back(n).
 func (f *fifo[T]) add(n int) { f.tail += uint32(n) }
 
-// front returns the first n values, in two parts where the slots wrap.
+// front returns the first n values, in two parts if the slots wrap.
 func (f *fifo[T]) front(n int) (first, rest []T) { return f.part(f.head, n) }
 
-// back returns the n slots behind the last value, for which there is room.
+// back returns the n free slots behind the last value; there must be room.
 func (f *fifo[T]) back(n int) (first, rest []T) { return f.part(f.tail, n) }
 
 func (f *fifo[T]) part(from uint32, n int) (first, rest []T) {
@@ -48,7 +48,7 @@ func (f *fifo[T]) part(from uint32, n int) (first, rest []T) {
 	return first, f.slots[:n-len(first)]
 }
 
-// pushFrom adds as many of src as there is room for, from the first on, and returns how many.
+// pushFrom appends as many values of src as there is room for, and returns their number.
 func (f *fifo[T]) pushFrom(src []T) int {
 	n := min(len(src), f.free())
 	first, rest := f.back(n)
@@ -57,7 +57,7 @@ func (f *fifo[T]) pushFrom(src []T) int {
 	return n
 }
 
-// popInto moves values to dst, as many as there are and fit, and returns how many.
+// popInto moves as many values to dst as there are and fit, and returns their number.
 func (f *fifo[T]) popInto(dst []T) int {
 	n := min(len(dst), f.len())
 	first, rest := f.front(n)

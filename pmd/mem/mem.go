@@ -1,15 +1,14 @@
-// Package mem joins ports by wires that exist in memory only, in virtual time: with a rate, a
-// length and an MTU, so that switches and hosts can be wired up in a test, a simulation or a
-// benchmark and behave as on real links.
+// Package mem connects ports by wires in memory, in virtual time. A wire has a rate, a length and
+// an MTU, so switches and hosts in a test, simulation or benchmark behave as on real links.
 //
-// A Wire moves frames only when Advance tells it the time. A frame occupies its direction of the
-// wire for its serialisation time (preamble, gap and FCS counted) and arrives, whole, one
-// propagation delay later. Its buffer completes at the sender when the last bit has left, as with a
-// NIC. A frame that arrives while the receiver has no empty buffer is lost and counted, as with a
-// NIC. Params.Fault loses or damages single frames.
+// A Wire moves frames only when Advance sets the time. A frame occupies its direction of the wire
+// for its serialisation time (including preamble, gap and FCS) and arrives as a whole one
+// propagation delay later. As with a NIC, the sender's buffer completes when the last bit has left,
+// and a frame that finds no empty buffer at the receiver is lost and counted. Params.Fault loses or
+// damages single frames.
 //
-// Null is the port that costs nothing: it receives for ever and sends at once, as DPDK's net_null
-// does.
+// Null is a port without cost: it always has frames to receive and sends at once, like DPDK's
+// net_null.
 package mem
 
 import (
@@ -20,51 +19,51 @@ import (
 	"sluice/pmd"
 )
 
-// room is what a port leaves free in front of a received frame, bytes: as drivers do, so that a tag
-// may be pushed.
+// room is the space in bytes that a port leaves free in front of a received frame, as drivers do,
+// for pushing a tag.
 const room = 32
 
-// maxTagged is what a frame may be longer than the MTU: an Ethernet header and one 802.1Q tag.
+// maxTagged is the number of bytes by which a frame may exceed the MTU: an Ethernet header and one
+// 802.1Q tag.
 const maxTagged = 18
 
 // Params describe a wire.
 type Params struct {
 	Rate  uint64 // bit/s, each direction
-	Delay int64  // propagation delay one way, ns; Length gives it for a cable
+	Delay int64  // one-way propagation delay, ns; Length computes it for a cable
 	MTU   int    // bytes of payload; longer frames are lost on arrival (RXDropped). 0: 1500
 	Ring  int    // buffers that each end takes for reception, and frames for sending. 0: 1024
 
-	// Fault, if set, decides what becomes of every frame at the far end: at is in ns, toB tells the
-	// direction. The bytes are the wire's own and must not be changed.
+	// Fault, if set, decides the fate of each frame at the far end. at is in ns; toB is the
+	// direction. b belongs to the wire and must not be changed.
 	Fault func(at int64, toB bool, b []byte) Fault
 
-	// Tap, if set, sees every frame that arrives unharmed, before it is received or lost for want
-	// of a buffer; its arguments are those of Fault.
+	// Tap, if set, sees each frame that arrives undamaged, before it is received or lost because
+	// there is no buffer. Its arguments are those of Fault.
 	Tap func(at int64, toB bool, b []byte)
 }
 
-// Fault is what a wire does to a frame.
+// Fault is the effect of a wire on a frame.
 type Fault uint8
 
 const (
 	// Deliver does no harm.
 	Deliver Fault = iota
-	// Lose makes the frame vanish; the receiver counts it in RXDropped, as it does one from a wire
-	// that is out.
+	// Lose drops the frame; the receiver counts it in RXDropped, like frames on an unplugged wire.
 	Lose
-	// Corrupt flips bits: the frame arrives with a wrong FCS, so the receiver drops it and counts
+	// Corrupt damages the frame: it arrives with a wrong FCS, so the receiver drops it and counts
 	// it in RXCorrupt.
 	Corrupt
 )
 
-// Length returns the propagation delay in ns of a fibre of so many metres: 5.13 ns/m, light at 65 %
-// of its speed in vacuum.
+// Length returns the propagation delay in ns of a fibre of this many metres: 5.13 ns/m, 65 % of the
+// speed of light in vacuum.
 func Length(metres float64) int64 { return int64(metres * 5.13) }
 
-// End says whose memory one end of a wire works on.
+// End is the memory at one end of a wire.
 type End struct {
 	Memory []byte
-	Buffer int // bytes a buffer, a power of two
+	Buffer int // bytes per buffer, a power of two
 }
 
 // Wire is a full-duplex link between two ports. It belongs to one goroutine, as do its ports.
@@ -98,20 +97,20 @@ func NewWire(p Params, a, b End) (*Wire, error) {
 	return w, nil
 }
 
-// Advance moves the wire to time now (ns): frames that have left complete, frames that have arrived
-// are received. Time must not go backwards.
+// Advance moves the wire to time now (ns): frames that have left complete, and frames that have
+// arrived are received. Time must not go backwards.
 func (w *Wire) Advance(now int64) {
 	w.A.advance(now)
 	w.B.advance(now)
 }
 
-// SetUp plugs the wire in or pulls it out. A wire that is out loses what is on it and what is sent
-// into it.
+// SetUp plugs the wire in or pulls it out. An unplugged wire loses the frames on it and all that
+// are sent.
 func (w *Wire) SetUp(up bool) {
 	w.A.down, w.B.down = !up, !up
 }
 
-// InFlight returns how many frames the wire holds, both directions: handed to it and not yet
+// InFlight returns the number of frames in the wire, in both directions: handed over and not yet
 // received or lost.
 func (w *Wire) InFlight() int { return w.A.flying.len() + w.B.flying.len() }
 
@@ -126,7 +125,7 @@ type Port struct {
 
 	lineFree  int64          // ps: when the last frame handed over will have left
 	flying    fifo[flight]   // frames sent by this end, in order of arrival at the other
-	completed int            // how many of flying, from the first on, have left this end
+	completed int            // number of frames at the head of flying that have left this end
 	bytes     []byte         // the bytes of flying, a ring of whole frames
 	nextByte  int            // of bytes: where the next frame goes
 	empty     fifo[uint64]   // buffers to receive into
@@ -135,7 +134,7 @@ type Port struct {
 	stats     pmd.Stats
 }
 
-// flight is one frame on its way.
+// flight is one frame in flight.
 type flight struct {
 	addr   uint64 // sender's buffer
 	length uint32
@@ -144,10 +143,10 @@ type flight struct {
 }
 
 func newPort(p Params, e End) *Port {
-	// As many frames as the ring holds plus those that fit into the length of the wire. In bytes
-	// that is a buffer for each of the former and the length in bytes for the latter; one buffer
-	// more for the frame that is partly on the wire, one for what stays unused where the ring of
-	// bytes wraps.
+	// Frames: a ring and all that fit on the wire. Bytes: a buffer
+	// per frame of the ring and the wire's length in bytes, plus
+	// one buffer for a frame that is partly on the wire, and one
+	// for the unused space where the ring of bytes wraps.
 	onWire := int(float64(p.Delay) * float64(p.Rate) / 8e9)
 	return &Port{
 		p: p, end: e,
@@ -159,8 +158,8 @@ func newPort(p Params, e End) *Port {
 	}
 }
 
-// Fill implements pmd.Port. Buffers received but not yet fetched count against the ring, as in a
-// NIC.
+// Fill implements pmd.Port. As in a NIC, buffers of frames that wait for Receive count against the
+// ring.
 func (p *Port) Fill(addrs []uint64) int {
 	n := min(len(addrs), p.p.Ring-p.empty.len()-p.received.len())
 	for _, a := range addrs[:n] {
@@ -178,13 +177,13 @@ func (p *Port) Waiting() int { return p.received.len() }
 // Complete implements pmd.Port.
 func (p *Port) Complete(addrs []uint64) int { return p.done.popInto(addrs) }
 
-// Flush implements pmd.Port; a wire in memory needs no waking.
+// Flush implements pmd.Port. A wire in memory needs no wake-up.
 func (p *Port) Flush() {}
 
 // Stats implements pmd.Port.
 func (p *Port) Stats() pmd.Stats { return p.stats }
 
-// Transmit implements pmd.Port. The bytes are taken at once; the buffer completes when the last bit
+// Transmit implements pmd.Port. It copies the bytes at once; the buffer completes when the last bit
 // has left.
 func (p *Port) Transmit(burst []pmd.Desc) int {
 	n := min(len(burst), p.p.Ring-(p.flying.len()-p.completed)-p.done.len(), p.flying.free())
@@ -197,8 +196,8 @@ func (p *Port) Transmit(burst []pmd.Desc) int {
 	return n
 }
 
-// store copies a frame to the ring of bytes, where it stays in one piece, and returns where its
-// first byte is.
+// store copies a frame into the ring of bytes, in one piece, and returns the index of its first
+// byte.
 func (p *Port) store(b []byte) (first int) {
 	if first = p.nextByte; first+len(b) > len(p.bytes) {
 		first = 0
@@ -208,7 +207,8 @@ func (p *Port) store(b []byte) (first int) {
 	return first
 }
 
-// advance completes what has left this end and delivers to the peer what has arrived there.
+// advance completes frames that have left this end and delivers those that have arrived at the
+// peer.
 func (p *Port) advance(now int64) {
 	p.now = now
 	for p.completed < p.flying.len() && p.flying.at(p.completed).left <= now*1000 {
@@ -222,7 +222,7 @@ func (p *Port) advance(now int64) {
 	}
 }
 
-// arrive brings a frame to the other end of the wire, unless a fault befalls it.
+// arrive delivers a frame to the other end of the wire, unless it has a fault.
 func (p *Port) arrive(at int64, b []byte) {
 	fault := Deliver
 	if p.p.Fault != nil {
@@ -241,7 +241,7 @@ func (p *Port) arrive(at int64, b []byte) {
 	}
 }
 
-// deliver receives one frame at this end, or loses it under a name.
+// deliver receives one frame at this end, or drops and counts it.
 func (p *Port) deliver(b []byte) {
 	switch {
 	case p.down, len(b) > p.p.MTU+maxTagged:
@@ -256,8 +256,8 @@ func (p *Port) deliver(b []byte) {
 	}
 }
 
-// Next returns when (ns) the wire will do something by itself, if nothing more is sent; false when
-// it is empty.
+// Next returns the time (ns) of the wire's next event if no more frames are sent; false if the wire
+// is empty.
 func (w *Wire) Next() (int64, bool) {
 	at, any := int64(0), false
 	for _, p := range []*Port{w.A, w.B} {

@@ -12,9 +12,9 @@ import (
 	"sluice/pmd"
 )
 
-const size = 2048 // of a buffer
+const size = 2048 // bytes per buffer
 
-// testWire returns a wire between two memories; end A sends from its first buffers, end B receives
+// testWire returns a wire between two memories. End A sends from its first buffers; end B receives
 // into all of its own.
 func testWire(t testing.TB, p Params) (w *Wire, a, b []byte) {
 	t.Helper()
@@ -29,9 +29,9 @@ func testWire(t testing.TB, p Params) (w *Wire, a, b []byte) {
 	return w, a, b
 }
 
-// TestTimes: a frame of 60 bytes takes 84 byte times, 67.2 ns at 10 Gbit/s, and then the length of
-// the cable. It arrives at the first whole nanosecond after, its buffer completes when the last bit
-// has left.
+// TestTimes: a frame of 60 bytes takes 84 byte times, 67.2 ns at 10 Gbit/s, and then the delay of
+// the cable. It arrives at the next whole nanosecond; its buffer completes when the last bit has
+// left.
 func TestTimes(t *testing.T) {
 	w, _, _ := testWire(t, Params{Rate: 10e9, Delay: Length(100)})
 	if d := Length(100); d != 513 {
@@ -87,7 +87,7 @@ func TestLosesUnderANameOnly(t *testing.T) {
 	if s := w.B.Stats(); s.RXDropped != 1 || s.Lost() != 1 {
 		t.Errorf("after a frame too long: %+v", s)
 	}
-	for range 64 { // one buffer of 64 is full, none is fetched
+	for range 64 { // 1 of 64 buffers is full, and no frame is fetched
 		send(60)
 	}
 	if s := w.B.Stats(); s.RXFillEmpty != 1 || s.Lost() != 2 {
@@ -105,9 +105,8 @@ func TestLosesUnderANameOnly(t *testing.T) {
 	}
 }
 
-// TestBytesOrderAndBuffers sends random frames at random times, both ways at once in effect: what
-// arrives is what was sent, in order, no faster than the rate, and every buffer handed in comes
-// back.
+// TestBytesOrderAndBuffers sends random frames at random times, in effect in both directions at
+// once. The same frames arrive, in order, no faster than the rate, and every buffer is returned.
 func TestBytesOrderAndBuffers(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
@@ -159,8 +158,8 @@ func TestBytesOrderAndBuffers(t *testing.T) {
 	})
 }
 
-// TestLongFastWire keeps 100 km at 400 Gbit/s full: some 300,000 of the shortest frames fly at
-// once, and each arrives as it was sent.
+// TestLongFastWire keeps 100 km at 400 Gbit/s full: about 300,000 of the shortest frames are in
+// flight at once, and each arrives as it was sent.
 func TestLongFastWire(t *testing.T) {
 	w, a, b := testWire(t, Params{Rate: 400e9, Delay: Length(100e3), Ring: 64})
 	var sent, received, most uint64

@@ -2,12 +2,12 @@ package mem
 
 import "sluice/pmd"
 
-// nullHeader is how many bytes of each frame a Null port writes: a fixed number, and few.
+// nullHeader is the number of bytes that a Null port writes of each frame: fixed and small.
 const nullHeader = 32
 
-// Null is a port with nothing behind it: it receives frames for ever and has sent at once, as
-// DPDK's net_null does. Of a frame it writes the header only, from a list that it goes through in
-// turn; what follows is what the buffer held before.
+// Null is a port without a wire: it always has frames to receive and sends at once, like DPDK's
+// net_null. It writes only the header of each frame, cycling through a list; the rest is whatever
+// the buffer held before.
 type Null struct {
 	memory  []byte
 	headers [][nullHeader]byte
@@ -17,10 +17,10 @@ type Null struct {
 	done    fifo[uint64]
 }
 
-// NewNull returns a port that takes up to ring buffers for reception and as many frames for
-// sending, and receives frames of length bytes that start with one of headers. Of a header 32 bytes
-// count; a shorter one ends with zeros. Buffers must hold a frame and the 32 bytes in front of it
-// that pmd.Port wants some of.
+// NewNull returns a port that takes up to ring buffers for reception and ring frames for sending,
+// and receives frames of length bytes that start with one of headers. Only the first 32 bytes of a
+// header count; a shorter one is padded with zeros. Buffers must hold a frame and the 32 bytes of
+// room in front of it (see pmd.Port).
 func NewNull(memory []byte, ring, length int, headers ...[]byte) *Null {
 	n := &Null{
 		memory: memory, headers: make([][nullHeader]byte, len(headers)), length: uint32(length),
@@ -60,7 +60,7 @@ func (n *Null) receiveInto(burst []pmd.Desc, addrs []uint64) {
 	n.next = next
 }
 
-// Waiting implements pmd.Port: a frame comes when it is asked for.
+// Waiting implements pmd.Port: frames arrive only when asked for.
 func (n *Null) Waiting() int { return 0 }
 
 // Transmit implements pmd.Port.
