@@ -1,23 +1,23 @@
-// Package confine takes from a switch that has started what it needs no longer: capabilities,
-// files, system calls. It keeps what a port needs that goes and comes back, and what giving devices
-// back at the end takes. Whoever takes the program over through a bug is then left with that, and
-// with no way to become more.
+// Package confine removes the privileges that a running switch no longer needs: capabilities,
+// files, system calls. The switch keeps what it needs for a port that goes and comes back, and for
+// giving devices back at the end. An attacker who takes over the program through a bug has no more
+// than that, and no way to get more.
 //
-// On all threads of the process, first with Forgo, which may come before anything is opened:
+// It acts on all threads of the process. First Forgo, which may run before anything is opened:
 //
-//	bounding and ambient sets   emptied: no program that this one could start would get anything
-//	no_new_privs                prctl(2): neither would one with a setuid bit or file capabilities
+//	bounding and ambient sets   emptied: a started program would get no capabilities
+//	no_new_privs                prctl(2): not even one with a setuid bit or file capabilities
 //
-// then, once everything is open, with Apply:
+// Then Apply, after everything is open:
 //
-//	landlock                    landlock(7): files are readable and writable where Params says. Since its version 4 TCP
-//	                            is closed: what listens goes on listening, nothing may connect, and listen only
-//	                            where Params says
-//	capabilities                all but those of Needs
-//	seccomp                     seccomp(2): no programs, no other processes or services, no mounts, no modules, no unusual sockets
+//	landlock                    landlock(7): files are accessible as in Params. Since version 4,
+//	                            TCP is closed, too: existing listeners stay, connecting is
+//	                            forbidden, and new listeners are limited to Params
+//	capabilities                all are dropped except Needs
+//	seccomp                     seccomp(2): no programs, no other processes or services, no mounts,
+//	                            no modules, no unusual sockets
 //
-// Root without its capabilities still owns the files of root. It is landlock that keeps them from
-// it.
+// Root without capabilities still owns root's files. Only landlock protects them.
 package confine
 
 import (
@@ -27,16 +27,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Capability is one of the parts that root's power is in; see capabilities(7).
+// Capability is a part of root's privileges; see capabilities(7).
 type Capability struct {
 	Number int
-	Name   string // as setcap(8) has it
-	Why    string // a switch needs it while it runs
+	Name   string // as in setcap(8)
+	Why    string // why a running switch needs it
 }
 
-// Needs are the capabilities that a port takes to be opened and given back. A switch has no need of
-// others, and keeps these as long as it runs, since a device may go and come back. TestEachIsNeeded
-// does without each in turn.
+// Needs are the capabilities for opening a port and giving it back. A switch needs no others, and
+// keeps these while it runs, because a device may go and come back. TestEachIsNeeded drops each in
+// turn.
 var Needs = []Capability{
 	{unix.CAP_NET_ADMIN, "cap_net_admin",
 		"sets and restores a device's offloads, queues and qdisc, and attaches the XDP program"},
@@ -45,27 +45,27 @@ var Needs = []Capability{
 	{unix.CAP_IPC_LOCK, "cap_ipc_lock", "registers the frame memory beyond what RLIMIT_MEMLOCK allows"},
 }
 
-// Params says what stays within reach: files by path, each a file, or a directory with all below
-// it.
+// Params are the files and TCP ports that stay accessible. A file is given by its path: a single
+// file, or a directory with everything below it.
 type Params struct {
-	Read  []string // beside /proc and /sys
-	Write []string // and read; files and sockets may be made and removed there
-	// Listen has the TCP ports that something may still begin to listen on. If there are any, the
-	// process can also listen on ports that the kernel chooses, which no rule keeps it from; if
-	// there are none, nothing can begin to listen at all.
+	Read  []string // in addition to /proc and /sys
+	Write []string // also readable; files and sockets may be created and removed there
+	// Listen are the TCP ports on which the process may still begin to listen. If there are any, it
+	// can also listen on ports that the kernel chooses, which no rule prevents. If there are none,
+	// it can't begin to listen at all.
 	Listen []uint16
 }
 
-// Confinement is what Apply obtained of a kernel that need not have everything.
+// Confinement is what Apply achieved; a kernel need not support everything.
 type Confinement struct {
-	Capabilities []string // permitted and effective from now on
+	Capabilities []string // permitted and effective now
 	Landlock     int      // its version (ABI); 0: the kernel has none, or none for this process
-	// false: the kernel has no filters, or the system calls of this architecture are not known here
+	// false: the kernel has no filters, or this package does not know the architecture's calls
 	Seccomp bool
 }
 
-// Forgo gives up what only programs would have that this one could start. It comes before anybody
-// forwards: each of some forty changes stops all threads for a moment.
+// Forgo gives up privileges that only programs started by this one would have. Call it before any
+// forwarding: each of about forty changes stops all threads for a moment.
 func Forgo() error {
 	set, err := permitted()
 	if err != nil {
@@ -80,8 +80,8 @@ func Forgo() error {
 	return nil
 }
 
-// Apply confines the process, for good, after Forgo. What the kernel doesn't have is missing from
-// its answer and no error; an error means that the process is confined in part.
+// Apply confines the process permanently, after Forgo. Features that the kernel lacks are missing
+// from the result and are no error. An error means that the process is only partly confined.
 func Apply(p Params) (Confinement, error) { return apply(p, Needs) }
 
 func apply(p Params, keep []Capability) (c Confinement, err error) {
@@ -109,14 +109,14 @@ func apply(p Params, keep []Capability) (c Confinement, err error) {
 }
 
 // emptyOtherSets empties the bounding and the ambient set. Without CAP_SETPCAP, which a program
-// that was given just what it needs doesn't have, the bounding set stays; it is for programs that
-// are started, and none is.
+// with only the Needs lacks, the bounding set stays. It only matters for programs that are started,
+// and none is.
 func emptyOtherSets(permitted uint64) error {
 	if permitted>>unix.CAP_SETPCAP&1 == 1 {
 		for number := 0; ; number++ {
 			had, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, uintptr(number), 0, 0, 0)
 			if errors.Is(err, unix.EINVAL) {
-				break // the kernel knows no more of them
+				break // there are no further ones
 			}
 			if err == nil && had == 1 {
 				err = onAllThreads(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, uintptr(number), 0)

@@ -21,15 +21,15 @@ import (
 	"sluice/pmd/afxdp"
 )
 
-// asChild, set in the environment, makes the test binary do one of these and exit: what confines a
-// process can't be undone.
+// asChild, an environment variable, makes the test binary do one of these and exit, because
+// confinement can't be undone.
 const asChild = "SLUICE_TEST_CONFINE"
 
 const (
-	tryToListen   = "listen" // confined without a port to listen on, try to
-	tryEverything = "try"    // confined, write down what still works
+	tryToListen   = "listen" // confined without a port to listen on, try to listen
+	tryEverything = "try"    // confined, print what still works
 	openAPort     = "open"   // confined to the capabilities in the argument, open a port and give it back
-	// confined by a kernel without the system calls in the argument, write down what was obtained
+	// confined by a kernel without the system calls in the argument, print the result
 	lackSomething = "lack"
 )
 
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// child runs the test binary once more, in a namespace or, if that is nil, in this one.
+// child runs the test binary again in a namespace, or in this one if that is nil.
 func child(t *testing.T, in *netns.Namespace, do, argument string) (stdout string, err error) {
 	t.Helper()
 	self, err := os.Executable()
@@ -70,7 +70,7 @@ func child(t *testing.T, in *netns.Namespace, do, argument string) (stdout strin
 	return out.String(), nil
 }
 
-// attempt is what a confined process tries, and what the kernel is to answer.
+// attempt is something that a confined process tries, with the kernel's expected answer.
 type attempt struct {
 	name string
 	do   func(directory string) error
@@ -187,7 +187,7 @@ func connects(path string) error {
 	return c.Close()
 }
 
-// tells sends a word to a socket without connecting to it.
+// tells sends a message to a socket without connecting to it.
 func tells(path string) error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -196,7 +196,7 @@ func tells(path string) error {
 	return errors.Join(unix.Sendto(fd, []byte("well"), 0, &unix.SockaddrUnix{Name: path}), unix.Close(fd))
 }
 
-// mayListen is the TCP port where the process may listen.
+// mayListen is the TCP port on which the process may listen.
 const mayListen = 9473
 
 func closes(c net.Conn, err error) error {
@@ -206,7 +206,7 @@ func closes(c net.Conn, err error) error {
 	return c.Close()
 }
 
-// opensFast connects to the loopback address by sending.
+// opensFast connects to the loopback address by sending (TCP fast open).
 func opensFast(string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -226,7 +226,7 @@ func asksDevice(string) error {
 	return err
 }
 
-// call makes a system call with arguments that the kernel would refuse if the filter did not.
+// call makes a system call whose arguments the kernel would refuse even without the filter.
 func call(number, first, second uintptr) error {
 	if _, _, errno := unix.Syscall(number, first, second, 0); errno != 0 {
 		return errno
@@ -234,7 +234,7 @@ func call(number, first, second uintptr) error {
 	return nil
 }
 
-// opened calls do on an open file.
+// opened returns an attempt that calls do on an open file.
 func opened(do func(fd int) error) func(string) error {
 	return func(directory string) error {
 		f, err := os.OpenFile(filepath.Join(directory, "write/kept"), os.O_RDWR, 0)
@@ -265,8 +265,8 @@ func writes(path string) error {
 	return f.Close()
 }
 
-// tries confines this process to a directory and makes all attempts. It prints what did not go as
-// it should, and the status of all threads.
+// tries confines this process to a directory and makes all attempts. It prints the unexpected
+// results and the status of all threads.
 func tries(directory string) error {
 	held := make(chan struct{})
 	for range 4 { // threads that are busy elsewhere
@@ -367,8 +367,8 @@ func TestConfined(t *testing.T) {
 	}
 }
 
-// listens confines this process with nothing left to listen on, and has a socket without an address
-// listen.
+// listens confines this process without ports to listen on, and calls listen on a socket without an
+// address.
 func listens(string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -389,8 +389,8 @@ func listens(string) error {
 	return nil
 }
 
-// TestNothingListens: a process that has no more to listen for can't begin to, on a port of the
-// kernel's choice either.
+// TestNothingListens: a process without ports to listen on can't begin to listen, not even on a
+// port chosen by the kernel.
 func TestNothingListens(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: to have something to lose")
@@ -400,10 +400,10 @@ func TestNothingListens(t *testing.T) {
 	}
 }
 
-// lacks confines this process where the kernel, or the container, has not all that confines: calls
-// are numbers of system calls with the errors that they answer, such as "444:1,317:38".
+// lacks confines this process where the kernel or container does not support everything. calls are
+// numbers of system calls with the errors that they return, such as "444:1,317:38".
 func lacks(calls string) error {
-	f := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}} // the number of the call is at 0
+	f := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}} // the call's number is at 0
 	for call := range strings.SplitSeq(calls, ",") {
 		var number, errno uint32
 		if _, err := fmt.Sscanf(call, "%d:%d", &number, &errno); err != nil {
@@ -426,8 +426,8 @@ func lacks(calls string) error {
 	return json.NewEncoder(os.Stdout).Encode(c)
 }
 
-// TestWhatIsMissing: what the kernel does not have, or a container keeps to itself, is missing from
-// what is obtained, and no more.
+// TestWhatIsMissing: features that the kernel lacks or the container denies are missing from the
+// result, and no others.
 func TestWhatIsMissing(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: to have something to lose")
@@ -500,8 +500,8 @@ func opens(capabilities string) error {
 	return errors.Join(err, settings.Restore())
 }
 
-// TestEachIsNeeded opens a port with all capabilities that are kept, and with all but one. If a
-// kernel does without one, it is to be kept no longer.
+// TestEachIsNeeded opens a port with all kept capabilities, and without each of them. A capability
+// that a kernel does not require must not be kept.
 func TestEachIsNeeded(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: network namespaces and AF_XDP sockets")

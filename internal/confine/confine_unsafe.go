@@ -8,18 +8,18 @@ import (
 	"kernel.org/pub/linux/libs/security/libcap/psx"
 )
 
-// onAllThreads makes every thread of the process do a system call that changes only the thread that
-// does it. Threads to come inherit from these. Package psx knows how, in programs with C inside,
-// too, where syscall.AllThreadsSyscall does not.
+// onAllThreads makes every thread of the process do a system call that affects only its caller. New
+// threads inherit the effect. Package psx also works in programs with C code, unlike
+// syscall.AllThreadsSyscall.
 func onAllThreads(call, a, b, c uintptr) error {
-	// prctl checks that arguments it has no use for are 0, so it gets them all.
+	// prctl requires that unused arguments are 0, so all six are passed.
 	if _, _, errno := psx.Syscall6(call, a, b, c, 0, 0, 0); errno != 0 {
 		return errno
 	}
 	return nil
 }
 
-// permitted returns the capabilities that the process may have.
+// permitted returns the permitted capabilities of the process.
 func permitted() (uint64, error) {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -29,7 +29,7 @@ func permitted() (uint64, error) {
 	return uint64(data[1].Permitted)<<32 | uint64(data[0].Permitted), nil
 }
 
-// setCapabilities makes a set the permitted and the effective one, and empties the inheritable one.
+// setCapabilities sets the permitted and effective sets, and empties the inheritable set.
 func setCapabilities(set uint64) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -43,9 +43,9 @@ func setCapabilities(set uint64) error {
 	return err
 }
 
-// installFilter installs a seccomp filter on all threads, which the kernel does by itself. The
-// process is trusted as far as speculation goes (SPEC_ALLOW): the mitigation would cost a worker at
-// every system call (Linux, Documentation/userspace-api/spec_ctrl.rst).
+// installFilter installs a seccomp filter; the kernel applies it to all threads. It turns off the
+// mitigation of speculation (SPEC_ALLOW), which would slow down every system call of a worker
+// (Linux, Documentation/userspace-api/spec_ctrl.rst).
 func installFilter(filter []unix.SockFilter) error {
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER,
@@ -55,7 +55,7 @@ func installFilter(filter []unix.SockFilter) error {
 		return errno
 	}
 	if thread != 0 {
-		return unix.ESRCH // that thread has a filter that is not ours
+		return unix.ESRCH // that thread has another program's filter
 	}
 	return nil
 }

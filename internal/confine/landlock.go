@@ -13,12 +13,12 @@ const (
 	readRights  = landlock.AccessFSSet(ll.AccessFSReadFile | ll.AccessFSReadDir)
 	writeRights = readRights | landlock.AccessFSSet(ll.AccessFSWriteFile|ll.AccessFSTruncate|ll.AccessFSMakeReg|
 		ll.AccessFSMakeSock|ll.AccessFSMakeDir|ll.AccessFSRemoveFile|ll.AccessFSRemoveDir)
-	// of what is no directory
+	// of files other than directories
 	fileRights = landlock.AccessFSSet(ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSTruncate)
 )
 
-// restrict leaves only those files within reach that p names, and /proc and /sys to be read, and of
-// the network only the TCP ports of p, to listen. It returns landlock's version.
+// restrict leaves access only to the files in p, to /proc and /sys for reading, and to the TCP
+// ports in p for listening. It returns landlock's version.
 func restrict(p Params) (version int, err error) {
 	if version, err = landlockVersion(); version == 0 {
 		return 0, err
@@ -31,9 +31,9 @@ func restrict(p Params) (version int, err error) {
 	return version, landlock.V6.BestEffort().Restrict(rules...)
 }
 
-// landlockVersion returns the version of the kernel's landlock, or 0 if it has none, was started
-// without, or, as the filters of older container runtimes have it, does not let this process have
-// it.
+// landlockVersion returns the version of the kernel's landlock. It returns 0 if the kernel lacks it
+// or has it turned off, or if this process may not use it, as with the filters of older container
+// runtimes.
 func landlockVersion() (int, error) {
 	version, err := ll.LandlockGetABIVersion()
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EPERM) {
@@ -42,8 +42,8 @@ func landlockVersion() (int, error) {
 	return version, err
 }
 
-// pathRules allows things to be done to files, and to all below those that are directories. A path
-// that doesn't exist needs no rule.
+// pathRules returns rules with rights to files, and to everything below directories. Paths that
+// don't exist are skipped.
 func pathRules(rights landlock.AccessFSSet, paths []string) (rules []landlock.Rule) {
 	for _, path := range paths {
 		rights := rights

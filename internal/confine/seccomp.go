@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refused are the system calls that a switch has no use for and an intruder would. What is refused
-// is listed, and not what is allowed: a list of what a runtime needs is never complete, and what it
-// lacks would stop a switch that was well. The kernel answers EPERM.
+// refused are system calls that a switch does not need but an intruder would. It lists refused
+// calls instead of allowed ones because a list of what a runtime needs is never complete, and a
+// missing call would stop a healthy switch. The kernel answers EPERM.
 var refused = []uint32{
 	// other programs
 	unix.SYS_EXECVE, unix.SYS_EXECVEAT,
@@ -19,17 +19,17 @@ var refused = []uint32{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_KCMP,
 	unix.SYS_PIDFD_GETFD, unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO,
 	unix.SYS_TKILL,
-	// other services: whoever is root may have systemd or a container's daemon start programs, by
-	// sockets that landlock leaves open
+	// other services: root can make systemd or a container's daemon start programs, through sockets
+	// that landlock leaves open
 	unix.SYS_CONNECT,
-	// other rights: a process of root's owns root's files, which landlock does not keep from being
-	// given away, or a setuid bit
+	// other rights: root's processes own root's files, and landlock does not prevent changing their
+	// owner or setting a setuid bit
 	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_SETXATTR,
 	unix.SYS_LSETXATTR,
 	unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR,
 	unix.SYS_REMOVEXATTRAT,
 	unix.SYS_FILE_SETATTR, unix.SYS_UTIMENSAT,
-	// other machines; of sendto see filter
+	// other machines; for sendto see filter
 	unix.SYS_SENDMSG, unix.SYS_SENDMMSG,
 	// other places
 	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_MOVE_MOUNT, unix.SYS_MOUNT_SETATTR, unix.SYS_OPEN_TREE, unix.SYS_FSOPEN,
@@ -45,31 +45,31 @@ var refused = []uint32{
 	unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME,
 	unix.SYS_CLOCK_ADJTIME,
 	unix.SYS_ADJTIMEX, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_SYSLOG, unix.SYS_PERSONALITY,
-	// parts of the kernel that are large, old, or attacked often
+	// large, old or often attacked parts of the kernel
 	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL, unix.SYS_USERFAULTFD, unix.SYS_PERF_EVENT_OPEN,
 	unix.SYS_IO_URING_SETUP,
 	unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 }
 
-// limited is a system call that may have some values only as one of its arguments.
+// limited is a system call with an argument that must have one of a few values.
 type limited struct {
 	call, argument uint32
 	values         []uint32
-	answer         unix.Errno // to others
+	answer         unix.Errno // for other values
 }
 
-// limits returns the calls that process pid may do with itself only.
+// limits returns the calls that process pid may use only on itself.
 func limits(pid int) []limited {
 	return []limited{
 		{unix.SYS_KILL, 0, []uint32{uint32(pid)}, unix.EPERM},
-		{unix.SYS_TGKILL, 0, []uint32{uint32(pid)}, unix.EPERM}, // Go preempts with it
+		{unix.SYS_TGKILL, 0, []uint32{uint32(pid)}, unix.EPERM}, // Go uses it for preemption
 		{unix.SYS_PRLIMIT64, 0, []uint32{0, uint32(pid)}, unix.EPERM},
 	}
 }
 
-// sockets are the kinds that a switch uses: protocols by family. Those of the Internet are for what
-// still listens. All but TCP would do so where landlock does not look: MPTCP, which Go prefers,
-// SCTP, SMC, UDP, and raw sockets, which read what others receive.
+// sockets are the kinds of sockets that a switch uses: protocols by family. The Internet families
+// are for listeners, and only TCP is allowed there. Landlock does not check the others: MPTCP,
+// which Go prefers, SCTP, SMC, UDP, and raw sockets, which read what others receive.
 var sockets = []struct {
 	family    uint32
 	listens   bool // only if the process may listen, and only SOCK_STREAM
@@ -82,18 +82,18 @@ var sockets = []struct {
 	{unix.AF_XDP, false, []uint32{0}},
 }
 
-// architectures is how the kernel calls those whose call numbers this package was built with.
+// architectures are the kernel's names of the architectures whose call numbers this package has.
 var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
-// filterCalls installs the filter, which leaves listen(2) to a process that may still listen, and
-// tells whether it knows one for this architecture and the kernel has filters.
+// filterCalls installs the filter. It allows listen(2) if the process may still listen. It returns
+// false if it has no filter for this architecture or the kernel supports none.
 func filterCalls(listens bool) (bool, error) {
 	architecture, known := architectures[runtime.GOARCH]
 	if !known {
 		return false, nil
 	}
 	err := installFilter(filter(architecture, os.Getpid(), listens))
-	// built without CONFIG_SECCOMP, or without its filters
+	// a kernel without CONFIG_SECCOMP or without filters
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) {
 		return false, nil
 	}
@@ -111,7 +111,7 @@ func (f *assembler) and(k uint32) {
 	*f = append(*f, unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: k})
 }
 
-// skip skips so many instructions if what was loaded compares with k, and so many if not.
+// skip skips yes instructions if the loaded value compares with k, and no instructions if not.
 func (f *assembler) skip(compare uint16, k uint32, yes, no uint8) {
 	*f = append(*f, unix.SockFilter{Code: unix.BPF_JMP | compare | unix.BPF_K, K: k, Jt: yes, Jf: no})
 }
@@ -123,7 +123,8 @@ func (f *assembler) answer(with uint32) {
 func (f *assembler) fail(errno unix.Errno) { f.answer(unix.SECCOMP_RET_ERRNO | uint32(errno)) }
 func (f *assembler) allow()                { f.answer(unix.SECCOMP_RET_ALLOW) }
 
-// when appends what then does, which ends with an answer, for the case that k was loaded.
+// when appends the code of then, which must end with an answer, for the case that the loaded value
+// is k.
 func (f *assembler) when(k uint32, then func()) {
 	at := len(*f)
 	f.skip(unix.BPF_JEQ, k, 0, 0)
@@ -131,7 +132,7 @@ func (f *assembler) when(k uint32, then func()) {
 	(*f)[at].Jf = uint8(len(*f) - at - 1)
 }
 
-// judgeSocket appends what is done about a socket(2) whose arguments are at an offset.
+// judgeSocket appends the rules for a socket(2) call whose arguments are at an offset.
 func (f *assembler) judgeSocket(arguments uint32, listens bool) {
 	const kind, stream = 0xf, unix.SOCK_STREAM // the other bits of the type are flags
 	f.load(arguments)
@@ -156,22 +157,22 @@ func (f *assembler) judgeSocket(arguments uint32, listens bool) {
 	f.fail(unix.EAFNOSUPPORT)
 }
 
-// filter returns the program that the kernel asks about system calls. Most it lets pass after a
-// look at nothing but their number; of these, a worker's recvfrom among them, the kernel remembers
-// that they pass and does not run it again (seccomp_cache_prepare in kernel/seccomp.c).
+// filter returns the program that the kernel runs on system calls. It allows most calls by their
+// number alone, including a worker's recvfrom. The kernel remembers those and does not run the
+// program for them again (seccomp_cache_prepare in kernel/seccomp.c).
 func filter(architecture uint32, pid int, listens bool) []unix.SockFilter {
 	var f assembler
-	// offsets in struct seccomp_data; 8 bytes an argument, the lower half first
+	// offsets in struct seccomp_data; 8 bytes per argument, low half first
 	const number, arch, arguments = 0, 4, 16
-	const otherTable = 0x4000_0000 // numbers from here on are of x32, a second way to each call
+	const otherTable = 0x4000_0000 // higher numbers are those of x32, a second way to each call
 	f.load(arch)
 	f.skip(unix.BPF_JEQ, architecture, 1, 0)
 	f.fail(unix.EPERM)
 	f.load(number)
-	// First sendto, with which a worker has the kernel send. An address may be none or one of
-	// netlink. Longer ones are of other machines, by UDP or, before there is a connection, by TCP
-	// (MSG_FASTOPEN), and of services of this one: all but those whose sockets have names of ten
-	// bytes at the most, such as /dev/log.
+	// First sendto, with which a worker makes the kernel send. It may have no address, or one no
+	// longer than that of netlink. This excludes other machines, reached by UDP or by TCP before
+	// there is a connection (MSG_FASTOPEN), and services of this machine, except sockets whose
+	// names have up to ten bytes, such as /dev/log.
 	f.when(unix.SYS_SENDTO, func() {
 		f.load(arguments + 8*5)
 		f.skip(unix.BPF_JGT, unix.SizeofSockaddrNetlink, 0, 1)
@@ -183,11 +184,11 @@ func filter(architecture uint32, pid int, listens bool) []unix.SockFilter {
 	for _, call := range slices.Concat(refused, refusedHere) {
 		f.when(call, func() { f.fail(unix.EPERM) })
 	}
-	if !listens { // a socket without an address gets a port of the kernel's choice, which landlock does not see
+	if !listens { // a socket without an address gets a port chosen by the kernel, unseen by landlock
 		f.when(unix.SYS_LISTEN, func() { f.fail(unix.EPERM) })
 	}
-	// A user namespace would give a process all capabilities over itself. clone3 hides its flags
-	// from filters; whoever calls it falls back to clone when there is none.
+	// A user namespace would give a process all capabilities in it. Filters can't see the flags of
+	// clone3, so it fails with ENOSYS, and callers fall back to clone.
 	f.when(unix.SYS_CLONE3, func() { f.fail(unix.ENOSYS) })
 	f.when(unix.SYS_CLONE, func() {
 		f.load(arguments)
@@ -196,8 +197,7 @@ func filter(architecture uint32, pid int, listens bool) []unix.SockFilter {
 		f.allow()
 	})
 	f.when(unix.SYS_SOCKET, func() { f.judgeSocket(arguments, listens) })
-	// What these push into a terminal, the shell that the switch was started from reads as if it
-	// had been typed.
+	// These push input into a terminal. The shell that started the switch would read it as typed.
 	f.when(unix.SYS_IOCTL, func() {
 		f.load(arguments + 8)
 		for _, command := range []uint32{unix.TIOCSTI, unix.TIOCLINUX} {

@@ -2,5 +2,5 @@
 
 package confine
 
-// refusedHere are further ones of refused: of other architectures none.
+// refusedHere are further refused calls: none on other architectures.
 var refusedHere []uint32

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// answer runs a filter as the kernel would (Linux, Documentation/networking/filter.rst), on one
-// system call.
+// answer runs a filter on one system call as the kernel would (Linux,
+// Documentation/networking/filter.rst).
 func answer(t *testing.T, filter []unix.SockFilter, arch, number uint32, arguments ...uint32) uint32 {
 	t.Helper()
 	words := map[uint32]uint32{0: number, 4: arch}

@@ -1,8 +1,8 @@
-// Package ethtool reads and changes settings of network devices as ethtool(8) does, by the requests
-// of linux/ethtool.h (SIOCETHTOOL, netdevice(7)). It is our own because github.com/safchain/ethtool
-// (v0.7.0) keeps addresses of variables on the stack in integers, which the kernel then writes to
-// wherever the stack is by then, and github.com/mdlayher/ethtool (v0.7.0) has no features,
-// channels, rings, pauses or statistics.
+// Package ethtool reads and changes settings of network devices like ethtool(8), with the requests
+// of linux/ethtool.h (SIOCETHTOOL, netdevice(7)). It replaces two libraries:
+// github.com/safchain/ethtool (v0.7.0) stores addresses of stack variables in integers, so the
+// kernel may write to a stack that has moved; github.com/mdlayher/ethtool (v0.7.0) lacks features,
+// channels, rings, pauses and statistics.
 package ethtool
 
 import (
@@ -69,7 +69,7 @@ func (s *Socket) Speed(device string) (uint32, error) {
 		Words int8
 		_     [8]uint32
 	}
-	if err := s.ask(device, getLink, &link); err != nil { // which answers how long the masks are, below 0, and no more
+	if err := s.ask(device, getLink, &link); err != nil { // the answer is only the masks' length, negative
 		return 0, err
 	}
 	link.Words = -link.Words
@@ -77,51 +77,51 @@ func (s *Socket) Speed(device string) (uint32, error) {
 	return link.Speed, err
 }
 
-// Channels are the numbers of a device's queues: receiving, sending, for other purposes, and both
+// Channels are the numbers of a device's channels: for receiving, sending, other purposes, and both
 // receiving and sending.
 type Channels struct {
 	MaxRX, MaxTX, MaxOther, MaxCombined uint32
 	RX, TX, Other, Combined             uint32
 }
 
-// Channels returns how many queues a device has, and can have.
+// Channels returns the present and maximum numbers of a device's channels.
 func (s *Socket) Channels(device string) (c Channels, err error) {
 	err = s.ask(device, getChannels, &c)
 	return c, err
 }
 
-// SetChannels changes how many queues a device has.
+// SetChannels changes the numbers of a device's channels.
 func (s *Socket) SetChannels(device string, c Channels) error {
 	return s.ask(device, setChannels, &c)
 }
 
-// Rings are the entries of a device's rings.
+// Rings are the numbers of entries of a device's rings.
 type Rings struct {
 	MaxRX, MaxRXMini, MaxRXJumbo, MaxTX uint32
 	RX, RXMini, RXJumbo, TX             uint32
 }
 
-// Rings returns how many entries a device's rings have, and can have.
+// Rings returns the present and maximum numbers of entries of a device's rings.
 func (s *Socket) Rings(device string) (r Rings, err error) {
 	err = s.ask(device, getRings, &r)
 	return r, err
 }
 
-// Pause is what a device does about PAUSE (IEEE 802.3x) by itself.
+// Pause is a device's own handling of PAUSE (IEEE 802.3x).
 type Pause struct {
-	Negotiated bool // it agrees with its link partner on the rest
-	RX         bool // it stops sending when it receives PAUSE, and nobody else receives that
+	Negotiated bool // it negotiates the other two with its link partner
+	RX         bool // it honours received PAUSE frames and does not pass them on
 	TX         bool // it sends PAUSE when its buffers fill up
 }
 
-// Pause returns what a device does about PAUSE.
+// Pause returns a device's PAUSE settings.
 func (s *Socket) Pause(device string) (Pause, error) {
 	var p [3]uint32
 	err := s.ask(device, getPause, &p)
 	return Pause{p[0] != 0, p[1] != 0, p[2] != 0}, err
 }
 
-// SetPause changes what a device does about PAUSE.
+// SetPause changes a device's PAUSE settings.
 func (s *Socket) SetPause(device string, p Pause) error {
 	number := map[bool]uint32{true: 1}
 	return s.ask(device, setPause, &[3]uint32{number[p.Negotiated], number[p.RX], number[p.TX]})
@@ -130,7 +130,7 @@ func (s *Socket) SetPause(device string, p Pause) error {
 // Feature is the state of a feature, such as an offload.
 type Feature struct{ Available, Requested, Active, NeverChanged bool }
 
-// Features returns the states of a device's features by their names.
+// Features returns the states of a device's features by name.
 func (s *Socket) Features(device string) (map[string]Feature, error) {
 	names, err := s.strings(device, featureNames)
 	if err != nil {
@@ -146,12 +146,12 @@ func (s *Socket) Features(device string) (map[string]Feature, error) {
 		b, bit := blocks[i/32], uint32(1)<<(i%32)
 		all[name] = Feature{b.Available&bit != 0, b.Requested&bit != 0, b.Active&bit != 0, b.NeverChanged&bit != 0}
 	}
-	delete(all, "") // bits without a meaning
+	delete(all, "") // unused bits
 	return all, nil
 }
 
-// SetFeatures turns features on and off. It is no error if one can't be turned: Features says what
-// has become of it.
+// SetFeatures turns features on and off. A feature that can't be changed is no error: Features
+// returns the result.
 func (s *Socket) SetFeatures(device string, on map[string]bool) error {
 	names, err := s.strings(device, featureNames)
 	if err != nil {
@@ -172,7 +172,7 @@ func (s *Socket) SetFeatures(device string, on map[string]bool) error {
 	return s.ask(device, setFeatures, &size, blocks)
 }
 
-// Statistics returns what a device's driver counts, by the driver's names.
+// Statistics returns the counters of a device's driver, by the driver's names.
 func (s *Socket) Statistics(device string) (map[string]uint64, error) {
 	names, err := s.strings(device, statisticNames)
 	if err != nil {
@@ -192,7 +192,7 @@ func (s *Socket) Statistics(device string) (map[string]uint64, error) {
 	return all, nil
 }
 
-// errChanged means that a device has more or less to tell than it said just now.
+// errChanged means that the number of strings or counters changed between two requests.
 var errChanged = errors.New("its queues changed meanwhile")
 
 // Sets of strings (ethtool_stringset).

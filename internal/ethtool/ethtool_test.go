@@ -20,7 +20,7 @@ import (
 
 const device, queues = "veth0", 3
 
-// onVeth calls f in a network namespace that has a veth device.
+// onVeth calls f in a network namespace with a veth device.
 func onVeth(t *testing.T, f func(s *ethtool.Socket) error) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -55,8 +55,8 @@ func onVeth(t *testing.T, f func(s *ethtool.Socket) error) {
 	}
 }
 
-// tell runs ethtool(8), and returns what stands behind a colon, by what stands before it. A second
-// value goes by its name and " now".
+// tell runs ethtool(8) and returns the values behind colons, by the names before them. The second
+// value of a name has the key name + " now".
 func tell(arguments ...string) (map[string]string, error) {
 	out, err := exec.Command("ethtool", arguments...).Output()
 	if err != nil {
@@ -73,7 +73,7 @@ func tell(arguments ...string) (map[string]string, error) {
 	return said, nil
 }
 
-// TestAsEthtool has ethtool(8) judge what is read, before something is changed and afterwards.
+// TestAsEthtool compares readings with ethtool(8), before and after changes.
 func TestAsEthtool(t *testing.T) {
 	if exec.Command("ethtool").Err != nil {
 		t.Skip("needs ethtool, which it is compared with")
@@ -143,7 +143,7 @@ func compare(t *testing.T, s *ethtool.Socket) error {
 	return nil
 }
 
-// oldNames are those that ethtool(8) has of before there were features.
+// oldNames are ethtool(8)'s names from before there were features.
 var oldNames = map[string]string{"rx-checksumming": "rx-checksum",
 	"generic-segmentation-offload": "tx-generic-segmentation",
 	"generic-receive-offload":      "rx-gro", "large-receive-offload": "rx-lro", "rx-vlan-offload": "rx-vlan-hw-parse",
@@ -158,7 +158,7 @@ func compareFeatures(t *testing.T, states map[string]ethtool.Feature, said map[s
 		}
 		f, known := states[name]
 		if !known {
-			continue // the sum of others
+			continue // a summary of others
 		}
 		compared++
 		words := map[bool]string{true: "on", false: "off"}
@@ -178,8 +178,8 @@ func compareFeatures(t *testing.T, states map[string]ethtool.Feature, said map[s
 	}
 }
 
-// TestMovingStacks reads from goroutines whose stacks are moved meanwhile, as they grow and when
-// the collector has them shrink.
+// TestMovingStacks makes requests from goroutines whose stacks move meanwhile, because they grow or
+// the garbage collector shrinks them.
 func TestMovingStacks(t *testing.T) {
 	onVeth(t, func(s *ethtool.Socket) error {
 		features, err := s.Features(device)
@@ -206,7 +206,7 @@ func TestMovingStacks(t *testing.T) {
 			readers.Go(func() {
 				random := rand.New(rand.NewPCG(1, uint64(reader)))
 				for range 2500 {
-					done := make(chan struct{}) // a goroutine each, whose stack begins small
+					done := make(chan struct{}) // each in a new goroutine, whose stack starts small
 					depth := random.IntN(200)
 					go func() {
 						defer close(done)
@@ -243,7 +243,7 @@ func below(frames int, f func()) (sum byte) {
 	return frame[0]
 }
 
-// TestErrors: they name request and device.
+// TestErrors: errors name the request and the device.
 func TestErrors(t *testing.T) {
 	onVeth(t, func(s *ethtool.Socket) error {
 		ask := func(ask func(device string) error) func(device string) error { return ask }

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ioctl hands what is in memory to the kernel.
+// ioctl passes the request in memory to the kernel.
 func (s *Socket) ioctl(device string) error {
 	var r struct { // ifreq
 		name   [unix.IFNAMSIZ]byte

@@ -10,19 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Socket takes requests for devices of the network namespace in which it was opened, from any
-// goroutine.
+// Socket makes requests for devices of the network namespace in which it was opened. Any goroutine
+// may use it.
 type Socket struct {
 	fd  int
-	one sync.Mutex // request at a time is in memory
-	// memory is where the kernel reads a request and writes its answer, whether that fits or not:
-	// names and values are more than the caller counted if a device got queues meanwhile. So memory
-	// is not the collector's, which moves things, and mapped has a page behind it where the kernel
-	// may not write: the request fails with EFAULT.
+	one sync.Mutex // guards memory: one request at a time
+	// memory is where the kernel reads a request and writes its answer. The kernel does not check
+	// the size: if a device gets queues meanwhile, there are more names and values than were
+	// counted. So memory lies outside the Go heap, and mapped ends with a page to which the kernel
+	// may not write: the request then fails with EFAULT.
 	memory, mapped []byte
 }
 
-const room = 1 << 20 // bytes, for the names of 32,000 statistics
+const room = 1 << 20 // bytes: the names of 32,000 statistics
 
 // spare is the memory of closed sockets, for the next ones. A switch opens a socket a second for
 // each port, and unmapping memory interrupts every CPU that runs a thread of the process.
@@ -31,8 +31,8 @@ var spare struct {
 	mapped [][]byte
 }
 
-// Open opens a socket in the thread's network namespace. Any family does for such requests; AF_UNIX
-// reaches no network.
+// Open opens a socket in the thread's network namespace. These requests work with any address
+// family; AF_UNIX reaches no network.
 func Open() (*Socket, error) {
 	mapped, err := takeMemory()
 	if err != nil {
@@ -82,8 +82,8 @@ func (s *Socket) Close() {
 	s.memory, s.mapped = nil, nil
 }
 
-// ask makes a request. The parts are pointers and slices: what follows the command in the request's
-// struct. The answer is read into them.
+// ask makes a request. parts are pointers and slices: the fields that follow the command in the
+// request's struct. The answer is decoded into them.
 func (s *Socket) ask(device string, r request, parts ...any) (err error) {
 	s.one.Lock()
 	defer s.one.Unlock()

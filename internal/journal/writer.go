@@ -10,7 +10,7 @@ import (
 const maxWaiting = 4096
 
 // Writer writes lines to another writer from its own goroutine, so logging never blocks. It drops
-// and counts lines while maxWaiting are queued, and those that the other writer refuses.
+// and counts lines while maxWaiting are queued, and lines that the other writer rejects.
 type Writer struct {
 	to    io.Writer
 	lines chan line
@@ -22,7 +22,7 @@ type line struct {
 	turn chan<- struct{} // of a Flush: closed instead of writing text
 }
 
-// newWriter returns a Writer to to. say reports there how many lines were lost since it last did.
+// newWriter returns a Writer to to. say logs the number of lines lost since its last call.
 func newWriter(to io.Writer, say func(lost uint64) error) *Writer {
 	w := &Writer{to: to, lines: make(chan line, maxWaiting)}
 	go w.run(say)
@@ -58,8 +58,7 @@ func (w *Writer) Write(text []byte) (int, error) {
 // Lost returns how many lines have been lost so far.
 func (w *Writer) Lost() uint64 { return w.lost.Load() }
 
-// Flush waits until all earlier lines are written, at most for patience. It reports whether they
-// are.
+// Flush waits until all earlier lines are written, for up to patience. It reports whether they are.
 func (w *Writer) Flush(patience time.Duration) bool {
 	over, turn := time.After(patience), make(chan struct{})
 	select {

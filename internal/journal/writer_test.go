@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// gate is a reader's end that takes nothing until it is opened, as a pipe that nobody reads.
+// gate is a writer that blocks until it is opened, like a pipe without a reader.
 type gate struct {
 	open chan struct{}
 	bytes.Buffer
@@ -20,7 +20,7 @@ func (g *gate) Write(text []byte) (int, error) {
 	return g.Buffer.Write(text)
 }
 
-// TestNobodyReads: who logs never waits, and once somebody reads again what was lost is said.
+// TestNobodyReads: logging never blocks, and when reading resumes, the lost lines are reported.
 func TestNobodyReads(t *testing.T) {
 	for _, format := range []Format{Text, JSON} {
 		g := &gate{open: make(chan struct{})}
@@ -54,7 +54,7 @@ func TestNobodyReads(t *testing.T) {
 	}
 }
 
-// broken is a writer that fails a number of times, as a full disk does.
+// broken is a writer that fails a number of times, like a full disk.
 type broken struct {
 	bytes.Buffer
 	times int
@@ -67,7 +67,7 @@ func (b *broken) Write(text []byte) (int, error) {
 	return b.Buffer.Write(text)
 }
 
-// TestNobodyTakes: lines that can't be written are counted, and it goes on.
+// TestNobodyTakes: lines that can't be written are counted, and later ones are written.
 func TestNobodyTakes(t *testing.T) {
 	b := &broken{times: 3}
 	log, w, err := New(b, slog.LevelInfo, Text)
@@ -75,7 +75,7 @@ func TestNobodyTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	log.Info("one")
-	log.Info("two") // before it the first is reported, in vain
+	log.Info("two") // before it, the loss of the first is reported in vain
 	log.Info("three")
 	log.Info("four")
 	if !w.Flush(time.Minute) {

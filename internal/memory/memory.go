@@ -1,4 +1,4 @@
-// Package memory compares the memory that a switch takes with what the machine and the control
+// Package memory compares the memory that a switch needs with what the machine and the control
 // groups of this process have left. Sizes are in bytes.
 package memory
 
@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// HugepageSize is that of the hugepages that a switch uses, in bytes.
+	// HugepageSize is the size in bytes of the hugepages that a switch uses.
 	HugepageSize = 2 << 20
-	// HugepageDirectory is where the kernel counts them.
+	// HugepageDirectory has the kernel's counters of them.
 	HugepageDirectory = "/sys/kernel/mm/hugepages/hugepages-2048kB/"
 	cgroupDirectory   = "/sys/fs/cgroup"
 )
 
-// What a switch takes beside its frames, as measured on Linux 6.
+// Memory of a switch in addition to its frames, as measured on Linux 6.
 const (
-	program   = 16 << 20 // the program itself, without tables
-	perBuffer = 14       // dataplane: the frame, where it is bound, its place among the free ones
-	perWorker = 8        // of each buffer: the queues
-	perPort   = 1        // of each buffer: who holds it
-	perEntry  = 4 * 24   // of the bridge's table, a quarter of whose slots are in use
-	perSocket = 130      // of each buffer: the kernel's, struct xdp_buff_xsk of each port's socket
+	program   = 16 << 20 // the program without tables
+	perBuffer = 14       // per buffer, in dataplane: the frame, its destination, its place in the free list
+	perWorker = 8        // per buffer and worker: the queues
+	perPort   = 1        // per buffer and port: the holder
+	perEntry  = 4 * 24   // per entry of the bridge's table, a quarter of whose slots are used
+	perSocket = 130      // per buffer and port: the kernel's struct xdp_buff_xsk of the port's socket
 )
 
 // Reader returns the contents of a file of /proc or /sys.
@@ -57,12 +57,12 @@ type Need struct {
 	Kernel  uint64 `json:"kernel"`  // the kernel's tables, which count for no control group
 
 	size        int    // of a buffer
-	fixed       uint64 // what does not depend on the number of buffers
-	each        uint64 // what a buffer takes in all
-	transmitter bool   // the frames are in its map, which the kernel makes of small pages
+	fixed       uint64 // independent of the number of buffers
+	each        uint64 // per buffer, in all
+	transmitter bool   // the frames are in its map, for which the kernel uses small pages
 }
 
-// Of returns what a switch with a configuration takes.
+// Of returns the memory that a switch with this configuration needs.
 func Of(c *config.Config) Need {
 	buffers, ports, workers := uint64(c.Memory.Buffers), uint64(len(c.Ports)), uint64(max(1, len(c.Workers)))
 	slots := uint64(1) << bits.Len(uint(max(1, c.Forwarding.Table)-1))
@@ -76,21 +76,21 @@ func Of(c *config.Config) Need {
 // Total returns the sum.
 func (n *Need) Total() uint64 { return n.Frames + n.Program + n.Kernel }
 
-// Most returns with how many buffers a switch would fit if so much is free. It may be 0.
+// Most returns the number of buffers with which a switch fits into free bytes. It may be 0.
 func (n *Need) Most(free uint64) uint64 { return (free - min(free, n.fixed)) / n.each }
 
-// Hugepages returns how many hugepages the frames take.
+// Hugepages returns the number of hugepages for the frames.
 func (n *Need) Hugepages() uint64 { return (n.Frames + HugepageSize - 1) / HugepageSize }
 
-// Limit is what may be taken in a place: of the machine, or of a control group.
+// Limit is a limit on memory, of the machine or of a control group.
 type Limit struct {
 	Place string // "this machine", or a control group with its limit
 	Group bool
-	Size  uint64 // of all
-	Free  uint64 // that may still be taken, with what is only cached
+	Size  uint64 // in total
+	Free  uint64 // available, including caches
 }
 
-// Limits returns those that there are, as far as they can be read.
+// Limits returns all limits that can be read.
 func Limits(read Reader) (all []Limit) {
 	if info := Fields(read, "/proc/meminfo"); info["MemAvailable"] != "" {
 		all = append(all, Limit{Place: "this machine", Size: kibibytes(info["MemTotal"]),
@@ -102,7 +102,7 @@ func Limits(read Reader) (all []Limit) {
 	return all
 }
 
-// Remedy says how more of it comes free.
+// Remedy returns how to make more memory available.
 func (l *Limit) Remedy() string {
 	if l.Group {
 		return "raise its limit (systemd: MemoryMax=, docker: --memory)"
@@ -110,13 +110,13 @@ func (l *Limit) Remedy() string {
 	return "free memory"
 }
 
-// Shortage is why a switch does not fit.
+// Shortage is the reason why a switch does not fit.
 type Shortage struct {
 	Limit     Limit
-	Takes     uint64 // of that
-	Hugepages uint64 // needed; 0: the shortage is not of these
-	Free      uint64 // hugepages
-	Most      uint64 // buffers that would fit; 0: not even the program does, or that is not known
+	Takes     uint64 // of that limit
+	Hugepages uint64 // number needed; 0: the shortage is not of hugepages
+	Free      uint64 // number of free hugepages
+	Most      uint64 // buffers that would fit; 0: the program alone does not fit, or unknown
 }
 
 func (s *Shortage) Error() string {
@@ -134,9 +134,8 @@ func (s *Shortage) Error() string {
 		Text(s.Limit.Size), remedy)
 }
 
-// Fits returns a *Shortage if the memory is too small: of the limits that are exceeded, the one
-// that leaves the least. Frames in hugepages that are free count for no limit; with a transmitter
-// there are none in hugepages.
+// Fits returns a *Shortage if the memory is too small, for the exceeded limit with the least left.
+// Frames in free hugepages count for no limit; with a transmitter, frames are not in hugepages.
 func (n *Need) Fits(read Reader) error {
 	free, err := FreeHugepages(read)
 	frames := n.Frames
@@ -156,9 +155,8 @@ func (n *Need) Fits(read Reader) error {
 	return short
 }
 
-// Room returns nil if there is room beside a switch that runs for a number of mappings of so many
-// bytes each, and for what is to be allocated. Mappings in hugepages that are free count for no
-// limit.
+// Room returns nil if there is room for mappings of each bytes and allocated bytes in addition to a
+// running switch. Mappings in free hugepages count for no limit.
 func Room(read Reader, mappings, each, allocated uint64) *Shortage {
 	if free, err := FreeHugepages(read); err == nil && free >= mappings*((each+HugepageSize-1)/HugepageSize) {
 		mappings = 0
@@ -166,8 +164,8 @@ func Room(read Reader, mappings, each, allocated uint64) *Shortage {
 	return tightest(read, mappings*each+allocated, 0)
 }
 
-// tightest returns of the limits that are exceeded the one that leaves the least, nil if none is.
-// What the kernel takes counts for no control group.
+// tightest returns the exceeded limit with the least left, or nil. The kernel's part counts for no
+// control group.
 func tightest(read Reader, process, kernel uint64) (worst *Shortage) {
 	for _, l := range Limits(read) {
 		takes := process
@@ -181,7 +179,7 @@ func tightest(read Reader, process, kernel uint64) (worst *Shortage) {
 	return worst
 }
 
-// Text writes a number of bytes.
+// Text formats a number of bytes.
 func Text(n uint64) string {
 	switch {
 	case n == math.MaxUint64:
@@ -194,8 +192,8 @@ func Text(n uint64) string {
 	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 }
 
-// FreeHugepages returns how many hugepages nobody has. Those that somebody has mapped and not
-// touched yet are free to the kernel's mind, but reserved.
+// FreeHugepages returns the number of free, unreserved hugepages. The kernel counts pages that are
+// mapped but not yet touched as free and reserved.
 func FreeHugepages(read Reader) (uint64, error) {
 	text, err := read(HugepageDirectory + "free_hugepages")
 	if err != nil {
@@ -207,20 +205,19 @@ func FreeHugepages(read Reader) (uint64, error) {
 
 // Group is a control group (cgroups(7)) of this process, or one above it.
 type Group struct {
-	Path      string // as the kernel names it
+	Path      string // the kernel's name
 	Directory string // of its files
 	Second    bool   // version 2
 }
 
-// Groups returns the control groups of this process that a controller may limit, the innermost
-// first, as far as they can be read. In version 2 all controllers share a tree; in version 1 each
-// has its own.
+// Groups returns the control groups of this process that a controller may limit, innermost first,
+// if they can be read. In version 2, all controllers share a tree; in version 1, each has its own.
 func Groups(read Reader, controller string) []Group {
 	groups, _ := groupsOf(read, controller)
 	return groups
 }
 
-// Hidden returns why the limit of this process's control group can't be read, nil if it can, or
+// Hidden returns why the limit of this process's control group can't be read, or nil if it can or
 // there is no group.
 func Hidden(read Reader) error {
 	_, err := groupsOf(read, "memory")
@@ -250,14 +247,14 @@ func groupsOf(read Reader, controller string) (groups []Group, hidden error) {
 			groups = append(groups, groupsBelow(root, path.Clean("/"+parts[2]), path.Clean(top), second)...)
 		}
 		if !second {
-			return groups, hidden // version 2 has no controller that version 1 has
+			return groups, hidden // version 2 has none of the controllers that version 1 has
 		}
 	}
 	return groups, hidden
 }
 
-// groupsBelow returns a group and those above it up to top, whose directory is root. A top that is
-// not above it is that of another namespace, and then all that can be seen.
+// groupsBelow returns a group and those above it up to top, whose directory is root. If top is not
+// above the group, it belongs to another namespace, and root is all that can be seen.
 func groupsBelow(root, at, top string, second bool) (groups []Group) {
 	below, inside := at, true
 	if top != "/" {
@@ -275,8 +272,8 @@ func groupsBelow(root, at, top string, second bool) (groups []Group) {
 	}
 }
 
-// limits returns what a group limits memory to. Beyond memory.high the kernel slows the process
-// down without end, since a switch gives no memory back.
+// limits returns a group's limits on memory. memory.high is one of them: a switch gives no memory
+// back, so the kernel would slow it down forever.
 func (g *Group) limits(read Reader) (all []Limit) {
 	names, used, cached := []string{"memory.limit_in_bytes"}, "memory.usage_in_bytes",
 		[]string{"total_inactive_file", "total_active_file"}
@@ -287,7 +284,7 @@ func (g *Group) limits(read Reader) (all []Limit) {
 	for _, name := range names {
 		text, err := read(path.Join(g.Directory, name))
 		size, err2 := strconv.ParseUint(text, 10, 64)
-		if err != nil || err2 != nil || size > math.MaxInt64/2 { // "max", or version 1's way to say so
+		if err != nil || err2 != nil || size > math.MaxInt64/2 { // "max", or the equivalent in version 1
 			continue
 		}
 		taken := number(read, path.Join(g.Directory, used))

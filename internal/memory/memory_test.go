@@ -21,7 +21,7 @@ func parse(t interface{ Fatal(...any) }, text string) *config.Config {
 	return c
 }
 
-// machine is the files of one.
+// machine holds the files of a machine.
 type machine map[string]string
 
 func (m machine) read(path string) (string, error) {
@@ -64,8 +64,8 @@ func drawMachine(t *rapid.T) (m machine, free uint64, groups []uint64) {
 	return m, free, groups
 }
 
-// TestFits: a switch fits if it fits the machine and each of its control groups; and with as many
-// buffers as are recommended it does.
+// TestFits: a switch fits if it fits the machine and each of its control groups. With the
+// recommended number of buffers, it fits.
 func TestFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, free, groups := drawMachine(t)
@@ -94,8 +94,8 @@ func TestFits(t *testing.T) {
 	})
 }
 
-// TestHugepages: frames in free hugepages count for nothing, and buffers larger than a page need
-// them.
+// TestHugepages: frames in free hugepages count for no limit, and buffers larger than a page need
+// hugepages.
 func TestHugepages(t *testing.T) {
 	const ports = "ports: [{device: sw0, speed: 1G}]\n"
 	small := Of(parse(t, "memory: {buffers: 1048576}\n"+ports)) // 2 GiB
@@ -118,7 +118,7 @@ func TestHugepages(t *testing.T) {
 	}
 }
 
-// TestReservedHugepages: those that others have reserved are not free.
+// TestReservedHugepages: hugepages reserved by others are not free.
 func TestReservedHugepages(t *testing.T) {
 	need := Of(parse(t, "memory: {buffers: 1048576}\nports: [{device: sw0, speed: 1G}]\n")) // 1024 hugepages
 	m := machine{"/proc/meminfo": "MemTotal: 2000000 kB\nMemAvailable: 1000000 kB", HugepageDirectory +
@@ -131,8 +131,8 @@ func TestReservedHugepages(t *testing.T) {
 	}
 }
 
-// TestTransmitterWithoutHugepages: the frames are in a map of the transmitter's, for which the
-// kernel takes no hugepages.
+// TestTransmitterWithoutHugepages: with a transmitter, the frames are in its map, for which the
+// kernel uses no hugepages.
 func TestTransmitterWithoutHugepages(t *testing.T) {
 	text := "memory: {buffers: 1048576}\nports: [{device: sw0, speed: 1G}]\n"
 	m := machine{"/proc/meminfo": "MemTotal: 2000000 kB\nMemAvailable: 1000000 kB", HugepageDirectory +
@@ -146,7 +146,7 @@ func TestTransmitterWithoutHugepages(t *testing.T) {
 	}
 }
 
-// TestHigh: what would slow the switch down for ever is a limit as well.
+// TestHigh: memory.high, which would slow the switch down forever, is a limit as well.
 func TestHigh(t *testing.T) {
 	need := Of(parse(t, "ports: [{device: sw0, speed: 1G}]\n"))
 	m := machine{"/proc/self/cgroup": "0::/a", "/sys/fs/cgroup/a/memory.max": "max",
@@ -157,7 +157,7 @@ func TestHigh(t *testing.T) {
 	}
 }
 
-// TestUnknown: where nothing can be read nothing is refused.
+// TestUnknown: if nothing can be read, nothing is refused.
 func TestUnknown(t *testing.T) {
 	need := Of(parse(t, "memory: {buffers: 16777216}\nports: [{device: sw0, speed: 1G}]\n"))
 	if err := need.Fits(machine{}.read); err != nil {
@@ -165,8 +165,8 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// TestGroupsElsewhere: the file system of control groups is found where it is mounted, read without
-// a mount where it is nowhere, and if that can't be, that is said.
+// TestGroupsElsewhere: the file system of control groups is found where it is mounted, and read
+// without a mount if it is not mounted. If that fails, the reason is reported.
 func TestGroupsElsewhere(t *testing.T) {
 	need := Of(parse(t, "ports: [{device: sw0, speed: 1G}]\n"))
 	const sysfs, limit = "22 1 0:21 / /sys rw - sysfs home rw\n", "50000000"

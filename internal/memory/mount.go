@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unmounted begins the paths of a control group file system that is mounted nowhere in this
-// namespace: then follow its controllers, none for version 2, and the path in it. Read knows such
-// paths.
+// unmounted is the prefix of paths in a control group file system that is not mounted in this
+// namespace. It is followed by the controllers (none for version 2) and the path in the file
+// system. Read handles such paths.
 const unmounted = "cgroup:"
 
-// mounts are those that Read has opened, by controllers. They are kept, since opening one takes
-// CAP_SYS_ADMIN, which a process may have given up by the time that it reads again.
+// mounts are the file systems that Read has opened, by controllers. They are kept because opening
+// one requires CAP_SYS_ADMIN, which the process may have dropped by the next read.
 var mounts struct {
 	sync.Mutex
 	opened map[string]*os.File
 }
 
-// Opened returns the directories of file systems that Read has opened, and that a confined process
-// must still be able to read.
+// Opened returns the directories of the file systems that Read has opened. A confined process must
+// still be able to read them.
 func Opened() (directories []string) {
 	mounts.Lock()
 	defer mounts.Unlock()
@@ -34,7 +34,7 @@ func Opened() (directories []string) {
 	return directories
 }
 
-// mountOf returns the directory of a control group file system that is mounted nowhere.
+// mountOf returns the directory of a control group file system that is not mounted anywhere.
 func mountOf(controllers string) (string, error) {
 	mounts.Lock()
 	defer mounts.Unlock()
@@ -74,8 +74,9 @@ func openMount(controllers string) (fd int, err error) {
 	return unix.Fsmount(context, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_RDONLY)
 }
 
-// rootOf returns where the control groups with some controllers begin, none for version 2, and the
-// group that is there. `ip netns exec`, for one, mounts a /sys without them.
+// rootOf returns the directory at which the control groups with some controllers (none for version
+// 2) begin, and the group there. They need not be mounted: `ip netns exec`, for example, mounts a
+// /sys without them.
 func rootOf(read Reader, controllers, controller string) (directory, group string, err error) {
 	text, err := read("/proc/self/mountinfo")
 	if err != nil {

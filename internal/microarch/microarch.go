@@ -1,5 +1,5 @@
-// Package microarch knows the levels of the x86-64 architecture that Go builds programs for (x86-64
-// psABI 1.0, 3.1.1 "Processor Architecture"; GOAMD64).
+// Package microarch handles the x86-64 levels for which Go builds programs (x86-64 psABI 1.0, 3.1.1
+// "Processor Architecture"; GOAMD64).
 package microarch
 
 import (
@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Built returns what the program was built for: "amd64 v1" to "amd64 v4", or the name of an
-// architecture without levels.
+// Built returns the target of this build: "amd64 v1" to "amd64 v4", or the name of an architecture
+// without levels.
 func Built() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
@@ -21,15 +21,15 @@ func Built() string {
 	return runtime.GOARCH
 }
 
-// third is what level v3 demands beyond v1, as the kernel names it in /proc/cpuinfo: abm is LZCNT,
-// and whoever sees AVX there may use it (OSXSAVE).
+// third are the flags that level v3 requires beyond v1, as in /proc/cpuinfo. abm is LZCNT. The
+// kernel lists avx only if programs may use it (OSXSAVE).
 var third = []string{
 	"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3", // v2
 	"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave",
 }
 
-// HasThird tells whether a processor with the flags of /proc/cpuinfo can run a program that was
-// built for level v3.
+// HasThird reports whether a processor with the flags in cpuinfo (the text of /proc/cpuinfo) can
+// run a program built for level v3.
 func HasThird(cpuinfo string) bool {
 	_, rest, found := strings.Cut(cpuinfo, "\nflags")
 	line, _, _ := strings.Cut(rest, "\n")

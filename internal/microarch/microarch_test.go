@@ -28,8 +28,8 @@ func TestHasThird(t *testing.T) {
 	}
 }
 
-// TestLevels builds this test for two levels, and has it say which; the second starts just where
-// HasThird says so.
+// TestLevels builds this test for two levels and makes it print its level. The second runs exactly
+// if HasThird returns true.
 func TestLevels(t *testing.T) {
 	if os.Getenv("SAY_LEVEL") != "" {
 		t.Log("this is built for", Built())

@@ -19,8 +19,8 @@ const (
 	napiThreadedTrue = 1
 )
 
-// ThreadNAPI gives each poller of a device, in the calling thread's network namespace, a kernel
-// thread on one CPU. It returns their process numbers. Needs Linux 6.17.
+// ThreadNAPI gives each NAPI instance of a device in the calling thread's network namespace a
+// kernel thread on one CPU. It returns the threads' IDs. Needs Linux 6.17.
 func ThreadNAPI(device string, cpu int) (threads []int, err error) {
 	link, err := netlink.LinkByName(device)
 	if err != nil {
@@ -55,7 +55,7 @@ func ThreadNAPI(device string, cpu int) (threads []int, err error) {
 	return threads, nil
 }
 
-// getNAPI returns the numbers that describe a device's pollers, by attribute.
+// getNAPI returns the numeric attributes of a device's NAPI instances.
 func getNAPI(device int) (pollers []map[uint16]uint32, err error) {
 	messages, err := ask(napiGet, unix.NLM_F_DUMP, nl.NewRtAttr(napiDevice, nl.Uint32Attr(uint32(device))))
 	if err != nil {

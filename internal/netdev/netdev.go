@@ -1,6 +1,6 @@
-// Package netdev asks the kernel's generic netlink family "netdev"
-// (Documentation/netlink/specs/netdev.yaml) what the other interfaces to network devices do not
-// tell. All of it concerns the calling thread's network namespace.
+// Package netdev queries the kernel's generic netlink family "netdev"
+// (Documentation/netlink/specs/netdev.yaml) for what other interfaces to network devices lack. It
+// works in the calling thread's network namespace.
 package netdev
 
 import (
@@ -23,18 +23,18 @@ const (
 	deviceFeatures = 3 // NETDEV_A_DEV_XDP_FEATURES
 )
 
-// Features is what a device can do of XDP (enum netdev_xdp_act, linux/netdev.h).
+// Features are the XDP features of a device (enum netdev_xdp_act, linux/netdev.h).
 type Features uint64
 
 // The features.
 const (
 	Basic    Features = 1 << 0 // it runs programs natively
-	Redirect Features = 1 << 1 // programs may redirect what it receives
-	Target   Features = 1 << 2 // it sends what programs redirect to it (ndo_xdp_xmit)
+	Redirect Features = 1 << 1 // programs may redirect the frames that it receives
+	Target   Features = 1 << 2 // it sends frames that programs redirect to it (ndo_xdp_xmit)
 	ZeroCopy Features = 1 << 3 // AF_XDP without copies
 )
 
-// FeaturesOf returns what a device can do of XDP, by its index. Needs Linux 6.3.
+// FeaturesOf returns the XDP features of the device with this index. Needs Linux 6.3.
 func FeaturesOf(device int) (Features, error) {
 	messages, err := ask(deviceGet, 0, nl.NewRtAttr(deviceIndex, nl.Uint32Attr(uint32(device))))
 	if err != nil {
@@ -50,15 +50,15 @@ func FeaturesOf(device int) (Features, error) {
 	return 0, errors.New("the kernel does not say what a device can do of XDP")
 }
 
-// TakesRedirects tells whether a device sends the frames that XDP programs redirect to it. One of
-// veth does as long as its peer runs an XDP program or has GRO on. Needs Linux 6.3.
+// TakesRedirects reports whether a device sends frames that XDP programs redirect to it. A veth
+// device does while its peer runs an XDP program or has GRO on. Needs Linux 6.3.
 func TakesRedirects(device int) (bool, error) {
 	f, err := FeaturesOf(device)
 	return f&Target != 0, err
 }
 
 // header is struct genlmsghdr (linux/genetlink.h): command, version, and 16 bits that must be 0.
-// That of package nl leaves them to chance.
+// Package nl's version leaves them uninitialized.
 type header [nl.SizeofGenlmsg]byte
 
 func (h header) Len() int          { return len(h) }

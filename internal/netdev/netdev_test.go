@@ -9,7 +9,7 @@ import (
 	"sluice/internal/ethtool"
 )
 
-// TestVeth asks for a device of veth whose peer's GRO goes on and off, and gives it a thread.
+// TestVeth queries a veth device while its peer's GRO is turned on and off, and gives it a thread.
 func TestVeth(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: devices in network namespaces")
@@ -40,7 +40,7 @@ func TestVeth(t *testing.T) {
 			return err
 		}
 		defer tool.Close()
-		for range 20 { // for what was left to chance once
+		for range 20 { // repeated, because these bits were once random
 			for _, on := range []bool{false, true} {
 				if err := tool.SetFeatures("b0", map[string]bool{"rx-gro": on}); err != nil {
 					return err

@@ -15,9 +15,9 @@ import (
 	"sluice/internal/xdprun"
 )
 
-// A bell is what a program wakes a thread with that waits for it. It is a BPF ring buffer
-// (Documentation/bpf/ringbuf.rst) of which nothing matters but that something has been written: an
-// interrupt that the CPU sends itself wakes who waits for that.
+// A bell lets a program wake a thread that waits for it. It is a BPF ring buffer
+// (Documentation/bpf/ringbuf.rst) whose contents do not matter: a write to it sends an interrupt to
+// the program's own CPU, which wakes the thread.
 type bell struct {
 	buffer             *ebpf.Map
 	pages              [2][]byte
@@ -25,13 +25,13 @@ type bell struct {
 	wakeUp             unix.PollFd
 }
 
-// The pages of a ring buffer that a process maps before its data (kernel/bpf/ringbuf.c).
+// The pages of a ring buffer that a process maps in front of its data (kernel/bpf/ringbuf.c).
 const (
-	consumerPage = 0 // which it writes
-	producerPage = 1 // which it reads
+	consumerPage = 0 // written by the process
+	producerPage = 1 // read by the process
 )
 
-// newBell returns one that is silent.
+// newBell returns a bell that has not rung.
 func newBell(name string) (b *bell, err error) {
 	size := os.Getpagesize()
 	b = &bell{}
@@ -52,20 +52,20 @@ func newBell(name string) (b *bell, err error) {
 	return b, nil
 }
 
-// What is shared with the program, in words of the record that ring is told of.
+// The words of the record that ring takes, shared with the program.
 const (
-	bellWaits = iota // written by the thread: how often it has waited
-	bellRang         // written by the program: the last wait that it has ended
+	bellWaits = iota // written by the thread: its number of waits
+	bellRang         // written by the program: the last wait that it ended
 	bellWords
 )
 
-// ring is what a program does to wake the thread:
+// ring returns the code with which a program wakes the thread:
 //
 //	if record.waits == record.rang: goto otherwise      // it does not wait, or was woken
 //	record.rang = record.waits
 //	write to the ring buffer
 //
-// The record is one of bellWords. R0 to R5 are lost.
+// The record has bellWords words. R0 to R5 are lost.
 func (b *bell) ring(record asm.Register, otherwise string) asm.Instructions {
 	const forceWakeup = 1 << 1 // BPF_RB_FORCE_WAKEUP, linux/bpf.h
 	return asm.Instructions{
@@ -74,18 +74,18 @@ func (b *bell) ring(record asm.Register, otherwise string) asm.Instructions {
 		asm.JEq.Reg(asm.R1, asm.R2, otherwise),
 		xdprun.Store(record, bellRang, asm.R1),
 		asm.LoadMapPtr(asm.R1, b.buffer.FD()),
-		asm.Mov.Reg(asm.R2, record), // whatever it is
+		asm.Mov.Reg(asm.R2, record), // any bytes will do
 		asm.Mov.Imm(asm.R3, xdprun.WordSize),
 		asm.Mov.Imm(asm.R4, forceWakeup),
 		asm.FnRingbufOutput.Call(),
 	}
 }
 
-// await waits until the program rings, for at most a time, and tells whether it has; a signal may
-// end the waiting before, by which the Go runtime asks the thread to come back. One thread may call
-// it; it keeps its place in that runtime meanwhile. The record is that of ring.
+// await waits until the program rings or the time is over, and reports whether it rang. A signal,
+// with which the Go runtime asks the thread to come back, may end the wait early. Only one thread
+// may call it; the thread keeps its P meanwhile. The record is that of ring.
 func (b *bell) await(record []uint64, most time.Duration) bool {
-	atomic.StoreUint64(b.consumer, atomic.LoadUint64(b.producer)) // whatever rang before
+	atomic.StoreUint64(b.consumer, atomic.LoadUint64(b.producer)) // discard earlier rings
 	this := atomic.AddUint64(&record[bellWaits], 1)
 	limit := unix.NsecToTimespec(int64(most))
 	_, _, _ = unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&b.wakeUp)), 1, uintptr(unsafe.Pointer(&limit)),
@@ -93,7 +93,7 @@ func (b *bell) await(record []uint64, most time.Duration) bool {
 	return atomic.LoadUint64(&record[bellRang]) == this
 }
 
-// close gives the memory back. Programs that know the bell must be closed first, or keep it.
+// close frees the memory. Close programs that use the bell first; otherwise they keep it.
 func (b *bell) close() error {
 	var errs []error
 	for _, p := range b.pages {

@@ -14,44 +14,44 @@ import (
 )
 
 // Port is a port's slot of a transmitter. Three indices run over one ring of descriptors: the
-// worker's, up to which frames are handed over; the program's, up to which they have been copied;
-// and that up to which the worker has taken their buffers back, up to which it may put in new ones.
-// Each two of them are a ring.
+// worker's, up to which frames are handed over; the program's, up to which frames have been copied;
+// and done, up to which the worker has taken buffers back. Room for new frames ends one ring length
+// past done. Each pair of indices forms a ring.
 //
 //	   buffers are free          to be copied             room
 //	├──── completion ─────┤├─────────────────────┤
 //	├─────────────────── tx ─────────────────────┤
 //	done              the program's         the worker's
 //
-// When the socket is to send, the worker takes the program's part: it moves descriptors to the
-// socket's ring. So the sender can change at any time, in both directions, and order is kept.
+// When the socket is the sender, the worker takes the program's role and moves descriptors to the
+// socket's ring. So the sender can change at any time, in both directions, without reordering.
 //
 // Transmit, Complete and Flush belong to the worker that owns the port. Any goroutine may call
-// Declined, Capacity and SetLink. Of the others, Reconsider, Decline and Accept are called by one
-// goroutine at a time, and so are Count and Close.
+// Declined, Capacity and SetLink. Reconsider, Decline and Accept are called by one goroutine at a
+// time, as are Count and Close.
 type Port struct {
 	transmitter *Transmitter
 	device      Device
 	number      int
 	slot        []uint64
-	memory      []byte // the same
+	memory      []byte // the same memory
 	tx          *ring.Ring[pmd.Desc]
 	completion  *ring.Ring[pmd.Desc]
 	meter       *xdprun.Meter
-	vanished    uint64 // redirected, and taken by no device; Count's
+	vanished    uint64 // redirected frames that no device took; belongs to Count
 
 	declined   atomic.Pointer[error] // why the socket sends; nil: it does not
-	turn       atomic.Uint32         // whose it is
-	left       *ring.Ring[pmd.Desc]  // the worker's: what the socket is to send; nil: nothing was since its turn came
+	turn       atomic.Uint32         // whose turn it is
+	left       *ring.Ring[pmd.Desc]  // the worker's: frames for the socket to send; nil: none yet in its turn
 	withSocket int                   // the worker's: frames that the socket has taken and not completed
 }
 
 // Whose turn it is to send.
 const (
 	turnProgram   = iota
-	turnSocket    // set by the control plane, once the program has let go of the slot
-	turnReturning // the program's, once the socket has sent what it has; set by the control plane
-	turnReturned  // set by the worker for a moment, before it is the program's
+	turnSocket    // set by the control plane after the program has let go of the slot
+	turnReturning // the program's after the socket has sent all its frames; set by the control plane
+	turnReturned  // set by the worker briefly, before turnProgram
 )
 
 // Device is a network device of the calling thread's network namespace.
@@ -61,15 +61,15 @@ type Device struct {
 	MTU   int // bytes
 }
 
-// What a frame is longer by than its MTU says, in bytes.
+// A frame may be longer than the MTU by these, in bytes.
 const ethernetHeader, tag = 14, 4
 
-// ErrRedirect means that a device does not take frames that programs redirect to it.
+// ErrRedirect means that a device does not accept frames that programs redirect to it.
 var ErrRedirect = errors.New("the device takes no frames of programs: of veth, the peer must have GRO on, `ethtool -K <peer> gro on` " +
 	"in its namespace, or run an XDP program")
 
-// Join gives a device a slot. If the device does not take what the program sends, its socket sends
-// to begin with: see Declined. It fails if the program can never send to it.
+// Join gives a device a slot. If the device does not accept the program's frames yet, the socket
+// sends at first: see Declined. Join fails if the program can never send to the device.
 func (t *Transmitter) Join(d Device) (*Port, error) {
 	p, err := t.join(d)
 	if err != nil {
@@ -115,23 +115,23 @@ func (t *Transmitter) join(d Device) (p *Port, err error) {
 	return p, nil
 }
 
-// load and store are of a word of the slot that others write or read at the same time.
+// load and store access a word of the slot that others access at the same time.
 func (p *Port) load(word int) uint64     { return atomic.LoadUint64(&p.slot[word]) }
 func (p *Port) store(word int, v uint64) { atomic.StoreUint64(&p.slot[word], v) }
 
-// ring returns the ring between two of the indices, as they are.
+// ring returns the ring between two of the indices, with their present values.
 func (p *Port) ring(producer, consumer int) (*ring.Ring[pmd.Desc], error) {
 	at := ring.Layout{Producer: uint64(producer * xdprun.WordSize), Consumer: uint64(consumer * xdprun.WordSize), Slots: slotRing * xdprun.WordSize}
 	return ring.Over[pmd.Desc](p.memory, at, p.transmitter.ring)
 }
 
-// Capacity returns how many frames the port takes to send before the first completes.
+// Capacity returns the number of frames that the port accepts before the first completes.
 func (p *Port) Capacity() int { return p.tx.Cap() }
 
-// SetLink tells the program whether the port's link is up, as it is in the beginning. While it is
-// down, the program drops what it finds in the ring, as the kernel drops a socket's frames: they
-// complete, and count as TXDropped. Else their buffers would be the driver's for as long as the
-// cable is out, and their cells would keep the peers of other ports in XOFF.
+// SetLink tells the program whether the port's link is up. A new port's link is taken to be up.
+// While it is down, the program drops the frames in the ring, as the kernel drops a socket's: they
+// complete and count as TXDropped. Otherwise the driver would keep their buffers while the cable is
+// out, and their cells would hold the peers of other ports in XOFF.
 func (p *Port) SetLink(up bool) {
 	var down uint64
 	if !up {
@@ -140,7 +140,7 @@ func (p *Port) SetLink(up bool) {
 	p.store(slotDown, down)
 }
 
-// Declined returns why the socket sends, or nil if the program does.
+// Declined returns why the socket sends, or nil if the program sends.
 func (p *Port) Declined() error {
 	if why := p.declined.Load(); why != nil {
 		return *why
@@ -148,10 +148,10 @@ func (p *Port) Declined() error {
 	return nil
 }
 
-// Reconsider leaves sending to the socket if the program can't go on with it, and gives it back to
-// the program once the device takes its frames again. From a peer that had no room for frames the
-// program stays away. While nothing is known of the device, nothing changes. It is to be called
-// from time to time, on a thread in the device's network namespace.
+// Reconsider switches to the socket if the program can't serve the device any more, and back to the
+// program once the device accepts its frames again. After a peer had no room for frames, the
+// program stays away. While the state of the device is unknown, nothing changes. Call it
+// periodically on a thread in the device's network namespace.
 func (p *Port) Reconsider() error {
 	was, why := p.Declined(), p.check()
 	switch {
@@ -164,11 +164,11 @@ func (p *Port) Reconsider() error {
 	return nil
 }
 
-// errUnknown means that the kernel did not say whether a device takes frames of programs.
+// errUnknown means that the kernel did not say whether a device accepts redirected frames.
 var errUnknown = errors.New("whether the device takes frames of programs is not known")
 
-// check returns why the program can't send to the device, or nil. The calling thread must be in its
-// namespace.
+// check returns why the program can't send to the device, or nil. The calling thread must be in the
+// device's namespace.
 func (p *Port) check() error {
 	if err := p.transmitter.failed(); err != nil {
 		return err
@@ -185,10 +185,11 @@ func (p *Port) check() error {
 	return nil
 }
 
-// Decline has the socket send from now on, beginning with what waits for the program, in order.
+// Decline makes the socket the sender, starting with the frames that wait for the program, in
+// order.
 func (p *Port) Decline(why error) error {
 	if !p.turn.CompareAndSwap(turnReturning, turnSocket) {
-		for p.turn.Load() == turnReturned { // which takes the worker some ns
+		for p.turn.Load() == turnReturned { // lasts some ns in the worker
 			runtime.Gosched()
 		}
 		if err := p.release(); err != nil {
@@ -201,19 +202,20 @@ func (p *Port) Decline(why error) error {
 	return nil
 }
 
-// Accept has the program send again, once the socket has sent what it has.
+// Accept makes the program the sender again after the socket has sent all its frames.
 func (p *Port) Accept() {
 	p.turn.Store(turnReturning)
 	p.declined.Store(nil)
 }
 
-// release has the program let go of the slot: it takes nothing out of it any more.
+// release makes the program let go of the slot: it takes no more frames out of it.
 func (p *Port) release() error {
 	p.store(slotAway, 1)
 	return p.transmitter.settle()
 }
 
-// Transmit hands frames over and returns how many, from the first on, were taken.
+// Transmit hands over frames in order. It returns how many of burst were taken, starting with the
+// first.
 func (p *Port) Transmit(burst []pmd.Desc) int {
 	n := p.tx.Push(burst)
 	if p.left == nil {
@@ -223,7 +225,7 @@ func (p *Port) Transmit(burst []pmd.Desc) int {
 }
 
 // Complete stores the addresses of up to len(addrs) frames that have been copied, or that the
-// socket has completed, and returns how many.
+// socket has completed, and returns their number.
 func (p *Port) Complete(addrs []uint64, socket *ring.Ring[uint64]) int {
 	if p.left != nil {
 		n := socket.Pop(addrs)
@@ -241,8 +243,8 @@ func (p *Port) Complete(addrs []uint64, socket *ring.Ring[uint64]) int {
 	return len(a) + len(b)
 }
 
-// Flush does the worker's part of a change of the sender: it gives the socket what is the socket's
-// to send, and its turn back to the program.
+// Flush does the worker's part of a change of sender: it moves the socket's frames to the socket,
+// or returns the turn to the program.
 func (p *Port) Flush(socket *ring.Ring[pmd.Desc]) {
 	switch p.turn.Load() {
 	case turnSocket:
@@ -250,22 +252,22 @@ func (p *Port) Flush(socket *ring.Ring[pmd.Desc]) {
 	case turnReturning:
 		if p.withSocket == 0 && p.turn.CompareAndSwap(turnReturning, turnReturned) {
 			p.left = nil
-			p.completion, _ = p.ring(slotConsumer, slotDone) // as in the beginning
-			p.transmitter.countHanded(p.tx.Len())            // which had to wait
-			p.store(slotAway, 0)                             // whoever reads this, as the program does, sees the indices as they are now
+			p.completion, _ = p.ring(slotConsumer, slotDone) // as after Join
+			p.transmitter.countHanded(p.tx.Len())            // these had to wait
+			p.store(slotAway, 0)                             // the program reads this, and then the present indices
 			p.turn.Store(turnProgram)
 		}
 	}
 }
 
-// moveTo hands what the program has left to the socket, in order. Those that the program has copied
-// must be completed first.
+// moveTo moves the frames that the program has left to the socket, in order. Frames that the
+// program has copied must complete first.
 func (p *Port) moveTo(socket *ring.Ring[pmd.Desc]) {
 	if p.left == nil {
 		if p.completion.Len() > 0 {
 			return
 		}
-		p.left, _ = p.ring(slotProducer, slotDone) // like others before
+		p.left, _ = p.ring(slotProducer, slotDone) // can't fail: earlier ones did not
 	}
 	for p.left.Len() > 0 {
 		a, _ := p.left.Peek(p.left.Len())
@@ -280,7 +282,7 @@ func (p *Port) moveTo(socket *ring.Ring[pmd.Desc]) {
 	}
 }
 
-// Count adds what program and device have counted to what the socket has.
+// Count adds the counts of the program and the device to those of the socket.
 func (p *Port) Count(s *pmd.Stats) {
 	redirected := p.load(slotFrames)
 	s.TXInvalid += p.load(slotInvalid)
@@ -290,8 +292,8 @@ func (p *Port) Count(s *pmd.Stats) {
 	if !known {
 		return
 	}
-	// What was redirected and no device has counted, the kernel has dropped: the device was down,
-	// or the frame longer than its MTU, or its peer took none any more.
+	// The kernel dropped frames that were redirected and that no device counted: the device was
+	// down, a frame was longer than its MTU, or its peer stopped accepting frames.
 	if lost := int64(redirected - sent.Taken - sent.Refused); arrived && lost > 0 {
 		p.vanished = max(p.vanished, uint64(lost))
 	}
@@ -299,8 +301,8 @@ func (p *Port) Count(s *pmd.Stats) {
 	s.TXDropped += p.vanished
 }
 
-// Close gives the slot back and counts for the last time: frames that the program never copied are
-// dropped. The worker must have let go of the port.
+// Close frees the slot and updates the counts a last time: frames that the program never copied
+// count as dropped. The worker must no longer use the port.
 func (p *Port) Close(s *pmd.Stats) error {
 	err := p.leave()
 	p.Count(s)
@@ -309,7 +311,7 @@ func (p *Port) Close(s *pmd.Stats) error {
 	return err
 }
 
-// leave gives the slot back. If it fails, the slot stays taken.
+// leave frees the slot. If it fails, the slot stays taken.
 func (p *Port) leave() error {
 	if err := p.release(); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"sluice/internal/xdprun"
 )
 
-// The program runs once for each frame that the kernel makes. The frame becomes the next one of the
-// first port that has any, from the port whose turn it is on, or is dropped:
+// The program runs once per frame that the kernel makes. The frame becomes the next frame of the
+// first port that has one, starting with the port whose turn it is, or is dropped:
 //
 //	begin:                                                       beginLooking
 //		if this is another CPU: drop
@@ -40,15 +40,15 @@ import (
 //		slot.consumer++
 //		return XDP_DROP
 //
-// Jumps to drop that never happen (AtMost, Below) are left out.
+// Jumps to drop that never happen (AtMost, Below) are omitted.
 //
-// What the program and Go code tell each other with is ordered (o), each of these with its partner:
+// Words that synchronize the program and Go code are accessed in order (o). Each has a partner:
 //
-//	runs       the program's stores     whoever waits for some runs (flushed) has what the runs before did
-//	count      arrange's store          the order has as many slots as count says
+//	runs       the program's stores     a waiter for runs (flushed) sees the effects of earlier runs
+//	count      arrange's store          the order has at least count slots
 //	away       Port.Flush's store       the indices are as new as the worker left them
 //	producer   ring.Ring's store        the descriptors and their frames are written
-//	consumer   the program's stores     the worker (ring.Ring) may use the buffers: they have been read
+//	consumer   the program's stores     the worker (ring.Ring) may reuse the buffers: they were read
 func code(l layout, o xdprun.Ordering, rings, memory *xdprun.Shared, devices *ebpf.Map, b *bell) []asm.Instructions {
 	return []asm.Instructions{
 		beginLooking(l, o, rings),
@@ -62,21 +62,21 @@ func code(l layout, o xdprun.Ordering, rings, memory *xdprun.Shared, devices *eb
 	}
 }
 
-// Registers that keep their values, and their names in the pseudo-code.
+// Registers that keep their values, with their names in the pseudo-code.
 const (
 	ctx  = asm.R6 // of the frame
 	slot = asm.R8
-	// while it looks for a slot with a frame:
+	// while looking for a slot with a frame:
 	left  = asm.R7 // slots still to look at
 	place = asm.R9 // in the order
-	// once it has found one:
+	// after finding one:
 	address = asm.R7 // of the frame in the memory
 	length  = asm.R9
 )
 
-// What the program shares with others, in words: how often the program has run, whose turn it is,
-// the record of the bell, how many slots there are, the order (xdprun.Turns) of those that are
-// taken, and the slots.
+// The memory that the program shares with others, in words: the number of its runs, whose turn it
+// is, the record of the bell, the number of slots in the order, the order of the taken slots
+// (xdprun.Turns), and the slots.
 const (
 	wordRuns  = 0 // written by the program
 	wordTurn  = 1 // written by the program: a place in the order
@@ -84,24 +84,24 @@ const (
 	wordCount = 2 * line // written by the control plane, like the order
 	wordOrder = wordCount + 1
 
-	line = 128 / xdprun.WordSize // words apart: what the program and what others write
+	line = 128 / xdprun.WordSize // words between those that the program writes and those that others write
 )
 
-// A slot: what one port and the program share, in words from its beginning. An index is that of a
-// ring, the first 32 bits of its word.
+// A slot is the memory that one port shares with the program. Offsets are in words from its start.
+// An index of a ring is the first 32 bits of its word.
 const (
-	// index, written by the program: frames before it have been copied, and their buffers are free
-	// …
+	// Written by the program. The first is an index: frames before it have been copied, and their
+	// buffers are free. The others count frames.
 	slotConsumer = 0 * line
-	slotFrames   = slotConsumer + 1 // … redirected
+	slotFrames   = slotConsumer + 1 // redirected
 	slotInvalid  = slotConsumer + 2
-	slotGone     = slotConsumer + 3 // … that no device took, for there is none
-	slotUnsent   = slotConsumer + 4 // … dropped unsent, because the link is down
+	slotGone     = slotConsumer + 3 // without a device
+	slotUnsent   = slotConsumer + 4 // dropped because the link is down
 	slotProducer = 1 * line         // index, written by the worker
 	slotDone     = 2 * line         // index, written by the worker: completions that it has taken
-	slotNumber   = 3 * line         // written by the control plane: key in the map of devices …
-	slotDown     = slotNumber + 1   // … whether the link is down …
-	// … and whether the frames are the socket's; the worker writes that they no longer are
+	slotNumber   = 3 * line         // written by the control plane: key in the map of devices
+	slotDown     = slotNumber + 1   // written by the control plane: whether the link is down
+	// whether the socket sends: set by the control plane, cleared by the worker
 	slotAway = slotNumber + 2
 	slotRing = 4 * line // descriptors
 )
@@ -114,16 +114,16 @@ const (
 	descShift   = 1
 )
 
-// layout is the sizes that a program is made for.
+// layout holds the sizes for which a program is built.
 type layout struct {
-	slots  int // ports, at the most
-	ring   int // descriptors of each, a power of two
-	memory int // bytes of frames; as many as a frame may have follow
+	slots  int // maximum number of ports
+	ring   int // descriptors per port, a power of two
+	memory int // bytes of frames; behind them come as many as a frame may have
 	frame  int // bytes of the longest frame
 	cpu    int
 }
 
-// slot returns where slot n begins, words returns how many there are; both in words.
+// slot returns the offset of slot n; words returns the total size. Both are in words.
 func (l layout) slot(n int) int {
 	first := (wordOrder + 2*l.slots + line - 1) / line * line
 	return first + n*(slotRing+l.ring*descWords)
@@ -134,7 +134,7 @@ func beginLooking(l layout, o xdprun.Ordering, rings *xdprun.Shared) asm.Instruc
 	return asm.Instructions{
 		asm.Mov.Reg(ctx, asm.R1),
 		asm.FnGetSmpProcessorId.Call(),
-		asm.JNE.Imm(asm.R0, int32(l.cpu), "drop"), // whoever moved the thread
+		asm.JNE.Imm(asm.R0, int32(l.cpu), "drop"), // the thread was moved
 		xdprun.Point(asm.R1, rings, 0),
 		xdprun.Load(asm.R2, asm.R1, wordRuns),
 		asm.Add.Imm(asm.R2, 1),
@@ -144,20 +144,20 @@ func beginLooking(l layout, o xdprun.Ordering, rings *xdprun.Shared) asm.Instruc
 		asm.JEq.Imm(left, 0, "ring"),
 		xdprun.AtMost(left, l.slots, "drop"),
 		asm.JLT.Reg(place, left, "look"),
-		asm.Sub.Reg(place, left), // it is among the slots for the second time
+		asm.Sub.Reg(place, left), // it is in the second copy of the order
 		asm.JLT.Reg(place, left, "look"),
-		asm.Mov.Imm(place, 0), // there are fewer than there were
+		asm.Mov.Imm(place, 0), // there are fewer slots than before
 	}
 }
 
-// lookAtSlot goes to "take" with the slot and its consumer in R2 once a slot has a frame.
+// lookAtSlot jumps to "take" with the slot and its consumer in R2 when a slot has a frame.
 func lookAtSlot(l layout, o xdprun.Ordering, rings *xdprun.Shared) asm.Instructions {
 	turns := xdprun.Turns{Map: rings, Order: wordOrder, Last: l.slot(l.slots-1) * xdprun.WordSize}
 	return slices.Concat(
 		xdprun.Block("look", xdprun.Below(place, 2*l.slots, "drop")),
 		turns.Next(slot, place),
 		asm.Instructions{
-			// first: what the worker does to the indices meanwhile must not be missed
+			// first, so that later changes of the indices by the worker are not missed
 			o.Load(asm.R1, slot, slotAway, asm.DWord),
 			asm.JNE.Imm(asm.R1, 0, "further"),
 			o.Load(asm.R1, slot, slotProducer, asm.Word),
@@ -168,9 +168,9 @@ func lookAtSlot(l layout, o xdprun.Ordering, rings *xdprun.Shared) asm.Instructi
 	)
 }
 
-// wakeWorker wakes the worker that waits until there is nothing to send. It does so as a batch
-// begins: what was redirected in the one before is gone then, while in the middle of a batch frames
-// would wait for the interrupt.
+// wakeWorker wakes the worker that waits until there is nothing to send. It does so at the start of
+// a batch, when the frames redirected in the previous one have left. In the middle of a batch,
+// frames would wait for the interrupt.
 func wakeWorker(rings *xdprun.Shared, b *bell) asm.Instructions {
 	return slices.Concat(
 		xdprun.Block("ring",
@@ -178,13 +178,13 @@ func wakeWorker(rings *xdprun.Shared, b *bell) asm.Instructions {
 			xdprun.Point(asm.R1, rings, wordRuns),
 			xdprun.Load(asm.R1, asm.R1, 0),
 			asm.And.Imm(asm.R1, xdprun.Batch-1),
-			asm.JNE.Imm(asm.R1, 1, "drop"), // this run is counted already
+			asm.JNE.Imm(asm.R1, 1, "drop"), // this run is already counted
 		),
 		b.ring(asm.R9, "drop"),
 	)
 }
 
-// takeDescriptor makes it the next slot's turn and reads the descriptor at R2, unless the link is
+// takeDescriptor gives the turn to the next slot and reads the descriptor at R2, unless the link is
 // down.
 func takeDescriptor(l layout, rings *xdprun.Shared) asm.Instructions {
 	return xdprun.Block("take",
@@ -203,17 +203,17 @@ func takeDescriptor(l layout, rings *xdprun.Shared) asm.Instructions {
 	)
 }
 
-// copyFrame makes the frame. From then on its buffer is the worker's.
+// copyFrame copies the frame. After that, its buffer belongs to the worker.
 func copyFrame(l layout, o xdprun.Ordering, memory *xdprun.Shared) asm.Instructions {
 	return slices.Concat(
 		asm.Instructions{
 			asm.Mov.Reg(asm.R1, ctx),
 			asm.Mov.Reg(asm.R2, length),
-			asm.Sub.Imm(asm.R2, int32(l.frame)), // by how much it is longer than what the kernel made
+			asm.Sub.Imm(asm.R2, int32(l.frame)), // length difference to the frame that the kernel made
 			asm.FnXdpAdjustTail.Call(),
 			asm.JNE.Imm(asm.R0, 0, "invalid"),
 			asm.Mov.Reg(asm.R1, ctx),
-			asm.Mov.Imm(asm.R2, 0), // from its first byte on
+			asm.Mov.Imm(asm.R2, 0), // starting at its first byte
 			xdprun.Point(asm.R3, memory, 0),
 			asm.Add.Reg(asm.R3, address),
 			asm.Mov.Reg(asm.R4, length),
@@ -224,7 +224,7 @@ func copyFrame(l layout, o xdprun.Ordering, memory *xdprun.Shared) asm.Instructi
 	)
 }
 
-// giveBack gives the descriptor's buffer back to the worker. R1 is lost.
+// giveBack returns the descriptor's buffer to the worker. R1 is lost.
 func giveBack(o xdprun.Ordering) asm.Instructions {
 	return asm.Instructions{
 		xdprun.Load32(asm.R1, slot, slotConsumer),
@@ -243,8 +243,8 @@ func redirectFrame(devices *ebpf.Map) asm.Instructions {
 	)
 }
 
-// passOver passes over a descriptor that is not sent: the link is down, or the descriptor is none,
-// so that a driver's own check has failed.
+// passOver skips a descriptor without sending it: the link is down, or the descriptor is invalid,
+// so a driver's own check has failed.
 func passOver(o xdprun.Ordering) asm.Instructions {
 	return slices.Concat(
 		xdprun.Block("unsent", xdprun.Count(slot, slotUnsent, asm.R1)...),

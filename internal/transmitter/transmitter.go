@@ -1,32 +1,33 @@
-// Package transmitter sends frames from inside the kernel, for devices through which an AF_XDP
-// socket can't send without making a socket buffer of each frame, which costs more than all the
-// rest of a forwarder.
+// Package transmitter sends frames from inside the kernel, for devices on which an AF_XDP socket
+// can send only by making a socket buffer of each frame. That costs more than all the rest of a
+// forwarder.
 //
-// An XDP program runs all the time (package xdprun). It takes descriptors out of rings that workers
-// fill, copies each frame out of the workers' memory into a page, and redirects that to the device:
+// An XDP program runs all the time (package xdprun). It takes descriptors from rings that workers
+// fill, copies each frame from the workers' memory into a page, and redirects the page to the
+// device:
 //
 //	worker ── descriptors ──► ring ──► program ── bpf_redirect_map ──► device
 //	   └───── frames ──────► memory ────┘ copies
 //
-// The memory is the value of a BPF array map, which the process maps and AF_XDP sockets take for
-// their UMEM: so sockets receive the frames that the program sends. One program serves many ports
-// (Join). Each has a slot with a ring, and slots take turns; program.go has the program and its
-// memory.
+// The memory is the value of a BPF array map. The process maps it, and AF_XDP sockets use it as
+// their UMEM, so the program sends the frames that the sockets receive. One program serves many
+// ports (Join). Each port has a slot with a ring, and slots take turns; program.go has the program
+// and its memory layout.
 //
 // # Who sends
 //
-// A device may take no frames from programs, or stop taking them, or drop some for lack of room.
-// Then the port's socket sends: the program lets go of the port's slot, and the worker moves the
-// descriptors from the slot's ring to that of the socket. The program sends again once the device
-// takes its frames and the socket has sent what it has. Order is kept in both directions. So a
-// driver that has a Port hands it all frames (Transmit), asks it for all buffers (Complete), and
-// has it serve the socket's ring (Flush); it need not know who sends.
+// A device may accept no frames from programs, stop accepting them, or drop some because its peer
+// has no room. Then the port's socket sends: the program lets go of the port's slot, and the worker
+// moves the descriptors from the slot's ring to the socket's. The program sends again once the
+// device accepts its frames and the socket has sent all of its own. Order is kept in both
+// directions. A driver with a Port hands it all frames (Transmit), gets all buffers from it
+// (Complete) and has it serve the socket's ring (Flush). It need not know which one sends.
 //
 // # Whose CPU
 //
-// The program spins like a worker. Either it has a CPU of its own, or it takes turns with the one
-// worker whose CPU it shares (Params.Shared): a worker that has handed frames over and has nothing
-// else to do sleeps (Yield). When all rings are empty and all frames are with their devices, the
+// The program spins like a worker. It has its own CPU, or shares that of one worker
+// (Params.Shared). A worker that shares its CPU sleeps (Yield) when it has handed over frames and
+// has nothing else to do. When all rings are empty and all frames are with their devices, the
 // program wakes the worker (bell_unsafe.go).
 package transmitter
 
@@ -44,16 +45,16 @@ import (
 	"sluice/internal/xdprun"
 )
 
-// Params says what a transmitter is to be.
+// Params are the parameters of a transmitter.
 type Params struct {
-	CPU    int  // that it spins on
-	Shared bool // with a worker, who calls Yield; else it has the CPU for itself
+	CPU    int  // the CPU on which it spins
+	Shared bool // with a worker that calls Yield; otherwise the CPU is its own
 	Memory int  // bytes of frames, whole pages
-	Ports  int  // at the most
-	Ring   int  // descriptors of each port, a power of two
+	Ports  int  // maximum number
+	Ring   int  // descriptors per port, a power of two
 }
 
-// Transmitter is one that runs.
+// Transmitter is a running transmitter.
 type Transmitter struct {
 	layout
 	params  Params
@@ -64,26 +65,27 @@ type Transmitter struct {
 	program *ebpf.Program
 	runner  *xdprun.Runner
 
-	handed int // see Waiting; belongs to the worker whose CPU it shares
+	handed int // see Waiting; belongs to the worker on the same CPU
 
-	mu    sync.Mutex // of the rest
+	mu    sync.Mutex // guards the rest
 	taken []bool     // by slot
 }
 
 const (
-	// LongestFrame is in bytes without FCS: the kernel makes each frame in a page of 4096, beside
-	// what it needs to know of it (TEST_MAX_PKT_SIZE, net/bpf/test_run.c, is 8 more).
+	// LongestFrame is in bytes without FCS: the kernel makes each frame in a page of 4096 bytes,
+	// together with its own data about the frame (TEST_MAX_PKT_SIZE, net/bpf/test_run.c, is 8 bytes
+	// more).
 	LongestFrame = 3400
 
-	// MostMemory is the most bytes of frames: as far as a program reaches into a map's value
-	// (BPF_MAX_VAR_OFF, linux/bpf_verifier.h), less a page.
+	// MostMemory is the maximum number of bytes of frames: the part of a map's value that a program
+	// can reach (BPF_MAX_VAR_OFF, linux/bpf_verifier.h), less a page.
 	MostMemory = 1<<29 - margin
 
-	margin = 4096 // behind the frames: what the verifier takes for within reach of the last one
+	margin = 4096 // behind the frames: the verifier assumes that the last frame may reach so far
 )
 
-// Start starts a transmitter without ports. It needs Linux 6.3, CAP_BPF, CAP_NET_ADMIN and, as its
-// program computes addresses, CAP_PERFMON; and CAP_SYS_ADMIN, or it Pauses.
+// Start starts a transmitter without ports. It needs Linux 6.3, CAP_BPF, CAP_NET_ADMIN and
+// CAP_PERFMON (its program computes addresses). Without CAP_SYS_ADMIN, it Pauses.
 func Start(p Params) (*Transmitter, error) {
 	t := &Transmitter{params: p, taken: make([]bool, p.Ports)}
 	t.layout = layout{slots: p.Ports, ring: p.Ring, memory: p.Memory, frame: LongestFrame, cpu: p.CPU}
@@ -130,31 +132,32 @@ func (t *Transmitter) start() (err error) {
 	return err
 }
 
-// Memory returns the memory of the frames, for AF_XDP sockets to register.
+// Memory returns the memory of the frames, for registration by AF_XDP sockets.
 func (t *Transmitter) Memory() []byte { return t.memory.Memory[:t.params.Memory] }
 
-// CPU returns where it runs.
+// CPU returns the CPU on which it runs.
 func (t *Transmitter) CPU() int { return t.params.CPU }
 
-// Waiting returns how many frames a shared transmitter was handed since it had nothing to send.
-// Only the worker on its CPU may call this and Yield, and all ports must be that worker's.
+// Waiting returns the number of frames handed to a shared transmitter since it last had nothing to
+// send. Only the worker on its CPU may call Waiting and Yield, and all ports must belong to that
+// worker.
 func (t *Transmitter) Waiting() int { return t.handed }
 
-// countHanded counts frames as Waiting. A transmitter with a CPU of its own has ports of several
-// workers, which would all write to one word, and none of them asks.
+// countHanded counts frames for Waiting. A transmitter with its own CPU has ports of several
+// workers. They would all write the same word, and none of them reads it.
 func (t *Transmitter) countHanded(frames int) {
 	if t.params.Shared {
 		t.handed += frames
 	}
 }
 
-// longestTurn bounds how long a worker leaves the CPU to the program. It is longer than a tick, for
-// a shorter one has the kernel set its timer in each turn: on a virtual machine that takes as long
-// as the turn.
+// longestTurn bounds the time for which a worker leaves the CPU to the program. It is longer than a
+// tick: with a shorter one, the kernel would set its timer in each turn, which takes as long as the
+// turn on a virtual machine.
 const longestTurn = 5 * time.Millisecond
 
-// Yield leaves the CPU to a shared transmitter until that has nothing to send, some microseconds.
-// If others have the CPU, it returns before, and as many frames are Waiting as were.
+// Yield leaves the CPU to a shared transmitter until it has nothing to send, which takes some
+// microseconds. If other threads have the CPU, Yield returns earlier and Waiting is unchanged.
 func (t *Transmitter) Yield() {
 	if t.failed() != nil || t.bell.await(t.rings.Words[wordBell:][:bellWords], longestTurn) {
 		t.handed = 0
@@ -163,22 +166,22 @@ func (t *Transmitter) Yield() {
 
 var errEnded = errors.New("the transmitter has ended: the kernel runs its program no more")
 
-// HandOver ends one run of the program and begins the next one, which happens by itself whenever a
-// run has made as many frames as it may, after some minutes at least.
+// HandOver ends one run of the program and starts the next one. This also happens automatically
+// when a run has made its maximum number of frames, after some minutes at least.
 func (t *Transmitter) HandOver() { t.runner.HandOver() }
 
-// Pauses tells whether nothing is sent for some 20 ms, PFC frames neither, when a run of the
-// program ends and the next one begins.
+// Pauses reports whether nothing is sent for about 20 ms, not even PFC frames, between one run of
+// the program and the next.
 func (t *Transmitter) Pauses() bool { return t.runner.Pauses() }
 
 // Times returns how its thread has spent its time.
 func (t *Transmitter) Times() (xdprun.Times, error) { return t.runner.Times() }
 
-// Thread returns the number of its OS thread.
+// Thread returns the ID of its OS thread.
 func (t *Transmitter) Thread() int { return t.runner.Thread() }
 
-// failed returns why it sends no more, or nil as long as it does. Its ports leave it when they
-// Reconsider.
+// failed returns why it no longer sends, or nil while it does. Its ports switch to their sockets
+// when they Reconsider.
 func (t *Transmitter) failed() error {
 	select {
 	case <-t.runner.Ended():
@@ -188,7 +191,7 @@ func (t *Transmitter) failed() error {
 	}
 }
 
-// Stop ends the transmitter. Its ports must be closed, and its memory used no more.
+// Stop ends the transmitter. Its ports must be closed, and its memory must be unused.
 func (t *Transmitter) Stop() error { return errors.Join(t.runner.Stop(), t.release()) }
 
 func (t *Transmitter) release() error {
@@ -210,8 +213,8 @@ func (t *Transmitter) release() error {
 	return errors.Join(errs...)
 }
 
-// arrange writes the order of the slots that are taken. What the program reads of it meanwhile are
-// slots, though one of them may be missing: its frames wait for a moment.
+// arrange writes the order of the taken slots. A program that reads it meanwhile sees valid slots,
+// but may miss one: its frames wait for a moment.
 func (t *Transmitter) arrange() {
 	var order []uint64
 	for n, taken := range t.taken {
@@ -225,8 +228,9 @@ func (t *Transmitter) arrange() {
 	t.rings.Store(wordCount, uint64(len(order)))
 }
 
-// settle returns once no batch goes on that began before: the program has seen what was written,
-// and what it redirected is with the devices. It does not wait for one that has ended for good.
+// settle waits until every batch that began before has ended: the program has then seen what was
+// written, and its redirected frames are with the devices. It does not wait for a program that has
+// ended for good.
 func (t *Transmitter) settle() error {
 	for range 100 {
 		if t.flushed() || t.failed() != nil {
@@ -236,10 +240,10 @@ func (t *Transmitter) settle() error {
 	return fmt.Errorf("the transmitter did not run for a second: CPU %d has other things to do", t.params.CPU)
 }
 
-// flushed waits until the current batch has ended, some microseconds, or reports false after 10 ms:
-// others have the CPU.
+// flushed waits until the current batch has ended, which takes some microseconds. It returns false
+// after 10 ms, when other threads have the CPU.
 func (t *Transmitter) flushed() bool {
-	const soon = 1000 // looks, after which it sleeps between them
+	const soon = 1000 // number of looks before it sleeps between them
 	runs := func() uint64 { return t.rings.Load(wordRuns) }
 	for before, tries := runs(), 0; runs()-before < 2*xdprun.Batch && t.failed() == nil; tries++ {
 		switch {

@@ -15,7 +15,7 @@ import (
 	"sluice/internal/xdprun"
 )
 
-// Ports that send are tested where drivers have them: pmd/afxdp.
+// Sending ports are tested with their driver: pmd/afxdp.
 
 const testCPU = 1
 
@@ -33,7 +33,7 @@ func pin(cpu int) error {
 	return unix.SchedSetaffinity(0, &set)
 }
 
-// descriptors returns how many files this process has open, maps and programs among them.
+// descriptors returns the number of open files of this process, including maps and programs.
 func descriptors(t *testing.T) int {
 	t.Helper()
 	files, err := os.ReadDir("/proc/self/fd")
@@ -43,7 +43,7 @@ func descriptors(t *testing.T) int {
 	return len(files)
 }
 
-// TestStartRefuses asks for transmitters that can't be had. Nothing of them stays behind.
+// TestStartRefuses tries to start transmitters with invalid parameters. Nothing may be left behind.
 func TestStartRefuses(t *testing.T) {
 	needsRoot(t)
 	good := Params{CPU: testCPU, Memory: 1 << 20, Ports: 2, Ring: 64}
@@ -73,7 +73,7 @@ func TestStartRefuses(t *testing.T) {
 			t.Errorf("%s: %v", test.name, err)
 		}
 		if before == 0 {
-			before = descriptors(t) // with what the runtime and probes keep open
+			before = descriptors(t) // includes files that the runtime and probes keep open
 		}
 	}
 	if after := descriptors(t); after != before {
@@ -95,11 +95,11 @@ func TestVerifierRefuses(t *testing.T) {
 	}
 }
 
-// TestBellWakes: who waits on the program's CPU sleeps while it has something to do, and is woken
-// when it has not; without a program he wakes up by himself.
+// TestBellWakes: a thread that waits on the program's CPU sleeps while the program has work, and is
+// woken when it has none. Without a program, it wakes up on its own.
 func TestBellWakes(t *testing.T) {
 	needsRoot(t)
-	const work, done, words = bellWords, bellWords + 1, bellWords + 2 // what is to be done and what is, in runs
+	const work, done, words = bellWords, bellWords + 1, bellWords + 2 // number of runs requested and done
 	s, err := xdprun.NewShared("work", words)
 	if err != nil {
 		t.Fatal(err)

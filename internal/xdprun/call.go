@@ -13,15 +13,15 @@ import (
 	"sluice/internal/thread"
 )
 
-// call is a thread that sits in a system call, and calls again when that has ended.
+// call is a thread that sits in a system call and repeats it when it ends.
 type call struct {
 	runner *Runner
-	thread int // its number
+	thread int // its ID
 
 	begun    atomic.Uint64 // calls
 	stopping atomic.Bool
 	ended    chan struct{}
-	spent    Times // in the end; like err written before ended is closed
+	spent    Times // final value; like err, written before ended is closed
 	err      error
 }
 
@@ -32,7 +32,7 @@ const stopSignal = unix.SIGURG
 func (r *Runner) begin() (*call, error) {
 	c := &call{runner: r, ended: make(chan struct{})}
 	started := make(chan error)
-	go thread.Own(func() { // which takes its CPU and its signals with it
+	go thread.Own(func() { // its affinity and signal mask end with the thread
 		c.thread = unix.Gettid()
 		err := c.settle()
 		started <- err
@@ -48,7 +48,7 @@ func (r *Runner) begin() (*call, error) {
 	return c, nil
 }
 
-// settle makes the calling thread fit to run the program.
+// settle prepares the calling thread to run the program.
 func (c *call) settle() error {
 	r := c.runner
 	if err := pin(r.CPU); err != nil {
@@ -57,7 +57,8 @@ func (c *call) settle() error {
 	if err := blockSignals(); err != nil {
 		return err
 	}
-	// as an equal it would now and then keep the CPU from whoever it wakes, for milliseconds
+	// At equal priority, it would sometimes keep the CPU for milliseconds from the thread that it
+	// wakes.
 	if r.Shared && !r.mayBeFirst() {
 		if err := thread.Last(); err != nil {
 			return err
@@ -80,13 +81,13 @@ func pin(cpu int) error {
 	return nil
 }
 
-// perThread is the signal by which the Go runtime changes all threads of a process, one by one
-// (runtime/os_linux.go, sigPerThreadSyscall); where C has part in it, libpsx takes SIGSYS.
+// perThread is the signal with which the Go runtime changes all threads of a process, one by one
+// (runtime/os_linux.go, sigPerThreadSyscall). In programs with C, libpsx uses SIGSYS.
 const perThread = unix.Signal(33)
 
-// blockSignals leaves only stopSignal to the calling thread, those that it can only cause itself,
-// and those that ask every thread for something: any other would end a call, though it is meant for
-// the process and any thread can handle it.
+// blockSignals blocks all signals of the calling thread except stopSignal, those that only the
+// thread itself can cause, and those that ask every thread for something. Any other signal would
+// end a call although it is meant for the process, and any thread can handle it.
 func blockSignals() error {
 	var set unix.Sigset_t
 	for i := range set.Val {
@@ -105,7 +106,7 @@ func (c *call) run() error {
 		c.begun.Add(1)
 		switch err := Run(r.Program.FD(), r.Frame, r.Repeat); {
 		case err == nil, errors.Is(err, unix.EINTR):
-		case errors.Is(err, unix.ENOMEM): // just now there was no page, nor would there be one for a socket buffer
+		case errors.Is(err, unix.ENOMEM): // no page is free now, nor would there be one for a socket buffer
 			_ = unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil)
 		default:
 			return fmt.Errorf("xdprun: run a program: %w", err)
@@ -114,14 +115,14 @@ func (c *call) run() error {
 	return nil
 }
 
-// again has a call end, and waits until the next one begins.
+// again ends a call and waits until the next one begins.
 func (c *call) again() {
 	before := c.begun.Load()
 	c.interrupt(func() bool { return c.begun.Load() != before })
 }
 
-// interrupt interrupts a call until that has led to something, or the thread has ended: a signal
-// that comes just before a call begins does not interrupt it.
+// interrupt sends signals until done returns true or the thread has ended: a signal that arrives
+// just before a call begins does not interrupt it.
 func (c *call) interrupt(done func() bool) {
 	again := time.NewTicker(time.Millisecond)
 	defer again.Stop()
@@ -135,14 +136,14 @@ func (c *call) interrupt(done func() bool) {
 	}
 }
 
-// end ends the calling, and waits until it has ended.
+// end stops the thread and waits until it has ended.
 func (c *call) end() error {
 	c.stopping.Store(true)
 	c.interrupt(func() bool { return false })
 	return c.err
 }
 
-// times returns what the thread has spent.
+// times returns the thread's times.
 func (c *call) times() (t Times, err error) {
 	select {
 	case <-c.ended:

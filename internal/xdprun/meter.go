@@ -7,22 +7,22 @@ import (
 	"sluice/internal/ethtool"
 )
 
-// Meter reads what a device counts of frames that programs send through it (ndo_xdp_xmit). Veth's
-// names are those for which to look: tx_queue_0_xdp_xmit, tx_queue_0_xdp_xmit_errors and so on
-// (drivers/net/veth.c).
+// Meter reads a device's counters of frames that programs send through it (ndo_xdp_xmit). It looks
+// for veth's names: tx_queue_0_xdp_xmit, tx_queue_0_xdp_xmit_errors and so on (drivers/net/veth.c).
 type Meter struct {
 	tool   *ethtool.Socket // in the device's namespace
 	device string
 	before Sent
 }
 
-// Sent is what a device has counted.
+// Sent holds a device's counters.
 type Sent struct {
 	Taken   uint64 // frames
-	Refused uint64 // frames dropped, for want of room at its peer
+	Refused uint64 // frames dropped because its peer had no room
 }
 
-// NewMeter counts from now on. The device is one of the calling thread's network namespace.
+// NewMeter returns a Meter that starts at 0, for a device in the calling thread's network
+// namespace.
 func NewMeter(device string) (*Meter, error) {
 	tool, err := ethtool.Open()
 	if err != nil {
@@ -33,8 +33,8 @@ func NewMeter(device string) (*Meter, error) {
 	return m, nil
 }
 
-// Read returns what was counted since NewMeter. It reports false if the device does not count, or
-// is gone.
+// Read returns the counts since NewMeter. It returns false if the device has no such counters or is
+// gone.
 func (m *Meter) Read() (s Sent, known bool) {
 	s, known = m.read()
 	s.Taken -= min(m.before.Taken, s.Taken)
@@ -56,7 +56,7 @@ func (m *Meter) read() (s Sent, known bool) {
 	return s, known
 }
 
-// Close ends the reading. Closing a nil meter does nothing.
+// Close closes the Meter. Closing a nil Meter does nothing.
 func (m *Meter) Close() {
 	if m != nil {
 		m.tool.Close()

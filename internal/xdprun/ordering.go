@@ -7,15 +7,15 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Ordering is how a program reads and writes words by which it and Go code tell each other what
-// they have done, as the indices of a ring do: whoever reads what the other has stored sees all
-// that the other did before. Go's side of it is sync/atomic.
+// Ordering is how a program accesses words that synchronize it with Go code, such as the indices of
+// a ring: a reader of a word sees all that its writer did before the store. The Go side uses
+// sync/atomic.
 //
-// Linux 6.15 has instructions for that. Where there are none, plain ones will do on processors that
-// keep the order of loads and of stores anyhow.
+// Linux 6.15 has instructions for this. Without them, plain instructions suffice on processors that
+// keep the order of loads and of stores.
 type Ordering struct{ instructions bool }
 
-// ProbeOrdering finds out what this kernel has, by loading a program.
+// ProbeOrdering determines what this kernel supports by loading a program.
 func ProbeOrdering() (Ordering, error) {
 	o := Ordering{instructions: true}
 	const onStack = -1 // word
@@ -34,7 +34,7 @@ func ProbeOrdering() (Ordering, error) {
 	return fallback(runtime.GOARCH, err)
 }
 
-// fallback is for a kernel that does not take the instructions.
+// fallback returns the Ordering for a kernel without the instructions.
 func fallback(processor string, refusal error) (Ordering, error) {
 	if processor == "amd64" {
 		return Ordering{}, nil
@@ -44,8 +44,8 @@ func fallback(processor string, refusal error) (Ordering, error) {
 			"later: %w", processor, refusal)
 }
 
-// Load reads word w of the record at base, or its first bytes if the size is less: what is read
-// further on is at least as new.
+// Load reads word w of the record at base, or its first bytes if size is smaller: later reads
+// return values at least as new.
 func (o Ordering) Load(to, base asm.Register, w int, size asm.Size) asm.Instruction {
 	if o.instructions {
 		return atomically(asm.LoadAcquire(to, base, size, at(w)), loadAcquire)
@@ -53,8 +53,8 @@ func (o Ordering) Load(to, base asm.Register, w int, size asm.Size) asm.Instruct
 	return asm.LoadMem(to, base, at(w), size)
 }
 
-// Store writes word w of the record at base, or its first bytes if the size is less: whoever reads
-// it sees what was read and written before.
+// Store writes word w of the record at base, or its first bytes if size is smaller: a reader sees
+// all earlier reads and writes.
 func (o Ordering) Store(base asm.Register, w int, from asm.Register, size asm.Size) asm.Instruction {
 	if o.instructions {
 		return atomically(asm.StoreRelease(base, from, size, at(w)), storeRelease)
@@ -68,8 +68,8 @@ const (
 	storeRelease = 0x110 // BPF_STORE_REL
 )
 
-// atomically says again which operation an atomic instruction is: asm keeps that in the opcode
-// alone, and Instruction.Marshal of cilium/ebpf 0.22 takes it from the constant.
+// atomically stores the operation of an atomic instruction in its constant: asm keeps it only in
+// the opcode, but Instruction.Marshal of cilium/ebpf 0.22 reads the constant.
 func atomically(i asm.Instruction, operation int64) asm.Instruction {
 	i.Constant = operation
 	return i

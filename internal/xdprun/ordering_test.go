@@ -12,8 +12,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// TestOrdering passes values from one word to another in a program, with the instructions that were
-// found and, which any kernel takes, with plain ones.
+// TestOrdering passes values from one word to another in a program, with the detected instructions
+// and with plain ones, which every kernel accepts.
 func TestOrdering(t *testing.T) {
 	needRoot(t)
 	found, err := ProbeOrdering()
@@ -53,8 +53,8 @@ func TestOrdering(t *testing.T) {
 	}
 }
 
-// TestOrderingIsEncoded: kernels know the operations by these numbers (linux/bpf.h). What is
-// encoded otherwise is another operation, or none, and would look like a kernel that has no such
+// TestOrderingIsEncoded: kernels know the operations by these numbers (linux/bpf.h). A wrong
+// encoding would be another operation, or an invalid one that looks like a kernel without these
 // instructions.
 func TestOrderingIsEncoded(t *testing.T) {
 	o := Ordering{instructions: true}
@@ -69,7 +69,7 @@ func TestOrderingIsEncoded(t *testing.T) {
 	}
 }
 
-// TestNoOrdering: without the instructions a program runs on amd64 alone.
+// TestNoOrdering: without the instructions, programs run only on amd64.
 func TestNoOrdering(t *testing.T) {
 	refusal := errors.New("invalid argument")
 	if o, err := fallback("amd64", refusal); err != nil || o.instructions {

@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the kernel refuses it answers with a number, which does not say what is missing. So this is
-// asked beforehand, for privileges, or looked for afterwards, for what a kernel lacks.
+// The kernel refuses with an error number that does not say what is missing. So privileges are
+// checked beforehand, and missing kernel features are determined afterwards.
 
-// Capability is one of capabilities(7).
+// Capability is a capability of capabilities(7).
 type Capability int
 
-// The capabilities that programs take.
+// The capabilities that programs need.
 const (
-	BPF      Capability = unix.CAP_BPF       // to load any
+	BPF      Capability = unix.CAP_BPF       // to load programs
 	NetAdmin Capability = unix.CAP_NET_ADMIN // to load XDP programs and maps of devices
 	PerfMon  Capability = unix.CAP_PERFMON   // to compute addresses
-	sysAdmin Capability = unix.CAP_SYS_ADMIN // stands for all of these
+	sysAdmin Capability = unix.CAP_SYS_ADMIN // includes all of these
 )
 
 func (c Capability) String() string {
@@ -31,8 +31,7 @@ func (c Capability) String() string {
 		sysAdmin: "cap_sys_admin"}[c]
 }
 
-// Permitted returns an error that names those of the capabilities that the calling thread lacks, or
-// nil.
+// Permitted returns an error that names the capabilities that the calling thread lacks, or nil.
 func Permitted(capabilities ...Capability) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -57,8 +56,8 @@ func Permitted(capabilities ...Capability) error {
 		strings.Join(missing, " and "))
 }
 
-// explain adds to the kernel's refusal of a program which of the helper functions that it calls the
-// kernel does not have.
+// explain adds to the kernel's error the helper functions used by the program that the kernel
+// lacks.
 func explain(refusal error, code asm.Instructions) error {
 	var missing []asm.BuiltinFunc
 	for _, i := range code {

@@ -12,16 +12,16 @@ import (
 	"sluice/bench/netns"
 )
 
-// TestPermittedNamesWhatIsMissing: as root, less some capabilities.
+// TestPermittedNamesWhatIsMissing runs as root without some capabilities.
 func TestPermittedNamesWhatIsMissing(t *testing.T) {
 	needRoot(t)
 	for _, test := range []struct {
 		lacks []int
-		want  string // "" nothing
+		want  string // "": no error
 	}{
 		{nil, ""},
 		{[]int{unix.CAP_SYS_ADMIN}, ""},
-		{[]int{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}, ""}, // CAP_SYS_ADMIN stands for them
+		{[]int{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}, ""}, // CAP_SYS_ADMIN includes them
 		{[]int{unix.CAP_SYS_ADMIN, unix.CAP_PERFMON}, "it takes cap_perfmon, which"},
 		{[]int{unix.CAP_SYS_ADMIN, unix.CAP_BPF, unix.CAP_NET_ADMIN}, "it takes cap_bpf and cap_net_admin, which"},
 	} {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const liveFrames = 1 << 1 // BPF_F_TEST_XDP_LIVE_FRAMES: the program's verdicts are carried out on real frames
+const liveFrames = 1 << 1 // BPF_F_TEST_XDP_LIVE_FRAMES: the program's verdicts apply to real frames
 
 // runAttributes is the part of union bpf_attr (linux/bpf.h) for BPF_PROG_RUN.
 type runAttributes struct {
@@ -21,8 +21,8 @@ type runAttributes struct {
 	_                     uint32
 }
 
-// Run runs an XDP program on repeat copies of a frame. It returns EINTR when a signal has ended it
-// before; unlike ebpf.Program.Run, which starts again then.
+// Run runs an XDP program on repeat copies of a frame. It returns EINTR if a signal ended it early,
+// whereas ebpf.Program.Run would start again.
 func Run(program int, frame []byte, repeat uint32) error {
 	a := runAttributes{
 		program: uint32(program), repeat: repeat, flags: liveFrames, batchSize: Batch,

@@ -1,10 +1,10 @@
-// Package xdprun keeps an XDP program running in the kernel, on frames that the kernel makes
-// (BPF_PROG_RUN with live frames, Documentation/bpf/bpf_prog_run.rst), for as long as wanted: the
-// program turns a frame into whatever it has to send and redirects it to a device, or drops it,
-// whereupon its page is used again. No socket buffer is ever made.
+// Package xdprun keeps an XDP program running in the kernel on frames that the kernel makes
+// (BPF_PROG_RUN with live frames, Documentation/bpf/bpf_prog_run.rst). The program turns a frame
+// into one to send and redirects it to a device, or drops it, and its page is reused. No socket
+// buffers are made.
 //
-// It needs CAP_BPF and CAP_NET_ADMIN (Permitted), to do it well CAP_SYS_ADMIN (see hold), and a
-// kernel of 6.0 or later.
+// It needs Linux 6.0 or later, CAP_BPF and CAP_NET_ADMIN (Permitted), and CAP_SYS_ADMIN to run
+// without pauses (see hold).
 package xdprun
 
 import (
@@ -20,42 +20,42 @@ import (
 	"sluice/internal/thread"
 )
 
-// Params says what a Runner runs.
+// Params are the parameters of a Runner.
 type Params struct {
 	Program *ebpf.Program
-	Frame   []byte // what a frame is like when the program first sees it; later, as the program left it
-	CPU     int    // that it runs on, and needs all of, or shares
+	Frame   []byte // a frame's contents when the program first sees it; later, what the program left in it
+	CPU     int    // the CPU on which it runs; it needs all of it or shares it
 
-	// Repeat is how many frames a call makes before it ends, whole batches; default: as many as 32
-	// bits can say, which takes minutes.
+	// Repeat is the number of frames that a call makes before it ends, in whole batches; default:
+	// the maximum of 32 bits, which takes minutes.
 	Repeat uint32
-	// Shared says that somebody has the CPU as well who sleeps whenever the program has something
-	// to do, until it wakes him (package transmitter). He is to be thread.First; where that is not
-	// allowed the program is last, and gives way to everybody else, too. There is no beat, which he
-	// is himself.
+	// Shared means that another thread uses the CPU, too. It sleeps whenever the program has work,
+	// until the program wakes it (package transmitter). It should be thread.First; where that is
+	// not permitted, the program's thread is last, and gives way to all other threads as well.
+	// There is no beat, because the other thread has the same effect.
 	Shared bool
-	// Beat is how often the kernel is made to choose anew who has the CPU; default 5 ms. On a CPU
-	// that others need as well, each has it for that long, or else for ticks of milliseconds, while
-	// the others wait.
+	// Beat is the interval at which the kernel is made to choose a thread for the CPU again;
+	// default 5 ms. If others need the CPU, each has it for that long while the others wait;
+	// without a beat, for ticks of milliseconds.
 	//
-	// On one that nobody else needs it is for the sake of RCU, whose grace periods wait until every
-	// CPU has switched to another thread or been idle. Without a beat they took 36 to 209 ms beside
-	// a call, with one of 5 ms 5 to 16.
+	// If no other thread needs the CPU, the beat serves RCU, whose grace periods wait until every
+	// CPU has switched threads or been idle. Beside a call, grace periods took 36 to 209 ms without
+	// a beat, and 5 to 16 ms with one of 5 ms.
 	Beat time.Duration
 }
 
-// Batch is how many times the program runs before what it has redirected goes out. The kernel's
-// default is 64; but a frame waits for its batch to end, though nothing else in it is sent. 16
-// costs a tenth more a frame, and is how many frames a device is given at once at the most
+// Batch is the number of program runs before redirected frames leave. A frame waits for the end of
+// its batch, even if the rest of the batch sends nothing. The kernel's default is 64. 16 costs a
+// tenth more per frame, and is the maximum number of frames given to a device at once
 // (DEV_MAP_BULK_SIZE).
 const Batch = 16
 
 const defaultBeat = 5 * time.Millisecond
 
-// Runner keeps a program running. One system call can't do that for ever: it ends when it has made
-// all its frames, or with a signal, and is called again at once. In between nothing runs for some
-// 50 µs, in which the kernel frees the pages of the one call and makes those of the next; whatever
-// the program has redirected before is with the devices.
+// Runner keeps a program running. A system call ends when it has made all its frames or gets a
+// signal, so it is repeated at once. In between, nothing runs for about 50 µs, in which the kernel
+// frees the pages of one call and makes those of the next. Frames redirected before are already
+// with the devices.
 type Runner struct {
 	Params
 	hold hold
@@ -63,7 +63,7 @@ type Runner struct {
 	stop chan struct{}
 }
 
-// Start runs the program once, to see whether the kernel takes it, and then for ever.
+// Start runs the program once to see whether the kernel accepts it, and then keeps it running.
 func Start(p Params) (*Runner, error) {
 	if p.Repeat == 0 {
 		p.Repeat = math.MaxUint32 / Batch * Batch
@@ -83,23 +83,23 @@ func Start(p Params) (*Runner, error) {
 	return r, nil
 }
 
-// mayBeFirst tells whether threads of this process may.
+// mayBeFirst reports whether threads of this process may be thread.First.
 func (r *Runner) mayBeFirst() (may bool) {
 	thread.Own(func() { may = thread.First() })
 	return may
 }
 
-// beat sleeps on the CPU, again and again. Whenever it has woken up and sleeps once more the kernel
-// has to choose somebody else for the CPU, and chooses whoever had least of it
+// beat repeatedly sleeps on the CPU. Each time it wakes up and sleeps again, the kernel has to
+// choose another thread for the CPU, and chooses the one that had the least of it
 // (Documentation/scheduler/sched-eevdf.rst).
 func (r *Runner) beat() {
 	if err := pin(r.CPU); err != nil {
-		return // as it was possible for the calls, it is here
+		return // can't fail: it worked for the calls
 	}
-	// Woken as an equal, it would find the CPU taken until the next tick one time in a hundred:
+	// At equal priority, one wake-up in a hundred would find the CPU taken until the next tick:
 	// turns of up to 4 ms.
 	thread.First()
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // else it sleeps 50 µs longer
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // otherwise it sleeps 50 µs longer
 	interval := unix.NsecToTimespec(int64(r.Beat))
 	for {
 		select {
@@ -111,11 +111,12 @@ func (r *Runner) beat() {
 	}
 }
 
-// HandOver has one call end and the next one begin, and returns when that has. It may not be called
-// beside Stop.
+// HandOver ends one call and returns when the next one has begun. It must not be called
+// concurrently with Stop.
 func (r *Runner) HandOver() { r.call.again() }
 
-// Stop ends the running and waits until it has ended, some 10 ms. It fails if it had ended before.
+// Stop ends the run and waits until it has ended, some 10 ms. It returns an error if the run had
+// failed before.
 func (r *Runner) Stop() error {
 	close(r.stop)
 	return errors.Join(r.call.end(), r.hold.release())
@@ -130,32 +131,33 @@ type Times struct {
 // Times returns how the thread that runs the program has spent its time since Start.
 func (r *Runner) Times() (Times, error) { return r.call.times() }
 
-// Ended is closed when the program runs no more, and Stop says why.
+// Ended returns a channel that is closed when the program no longer runs; Stop then returns the
+// reason.
 func (r *Runner) Ended() <-chan struct{} { return r.call.ended }
 
-// Thread returns the number of the OS thread that runs the program.
+// Thread returns the ID of the OS thread that runs the program.
 func (r *Runner) Thread() int { return r.call.thread }
 
-// hold is a program attached to a device that nobody uses: the loopback device of a network
-// namespace that nobody is in. The kernel calls XDP programs directly that are attached somewhere
-// or run for long, and patches its code for that (kernel/bpf/dispatcher.c) when the first use of a
-// program begins and the last one ends. That takes 10 ms and more each time, at the beginning and
-// the end of every call; but not while the program is held.
+// hold is a program attached to an unused device: the loopback device of an empty network
+// namespace. The kernel calls XDP programs directly if they are attached to a device or run for
+// long. It patches its code for that (kernel/bpf/dispatcher.c) when the first use of a program
+// begins and when the last one ends, which takes 10 ms and more at the beginning and end of every
+// call, unless the program is held.
 //
-// A namespace takes CAP_SYS_ADMIN. Where it can't be had, the program stands still for that time
-// when a call begins anew.
+// Creating a namespace requires CAP_SYS_ADMIN. Without it, the program stops for that time between
+// two calls.
 type hold struct {
 	namespace *os.File
 	link      link.Link
 }
 
-// Pauses tells whether the program stands still for 10 ms and more when a call begins anew, for it
-// could not be held.
+// Pauses reports whether the program stops for 10 ms and more between two calls because it could
+// not be held.
 func (r *Runner) Pauses() bool { return r.hold.link == nil }
 
-// holdProgram returns a hold, which is empty if there can be none.
+// holdProgram returns a hold, which is empty if it could not be created.
 func holdProgram(p *ebpf.Program) (h hold) {
-	const loopback = 1 // the index of a namespace's first device
+	const loopback = 1 // index of a namespace's first device
 	thread.Own(func() {
 		if unix.Unshare(unix.CLONE_NEWNET) != nil {
 			return

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the program of these tests writes, in words.
+// The words that the program of these tests writes.
 const (
 	runs    = iota
-	last    // when it ran last, ns
+	last    // time of the last run, ns
 	longest // between two runs, ns
 	elsewhere
 	words
@@ -22,7 +22,7 @@ const (
 
 const testCPU = 1
 
-// needRoot skips the test if it may not have the kernel run programs.
+// needRoot skips the test if it may not run programs in the kernel.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -86,7 +86,8 @@ func awaitRuns(t *testing.T, s *Shared, n uint64) {
 	t.Fatalf("%d runs in 5 s, not %d", s.Load(runs)-from, n)
 }
 
-// TestRunnerRunsOn runs a program through calls that end by themselves, hand-overs and signals.
+// TestRunnerRunsOn keeps a program running through calls that end on their own, hand-overs and
+// signals.
 func TestRunnerRunsOn(t *testing.T) {
 	s, p := newCounter(t)
 	r, err := Start(Params{Program: p, Frame: make([]byte, 60), CPU: testCPU, Repeat: 1 << 16})
@@ -121,7 +122,7 @@ func TestRunnerRunsOn(t *testing.T) {
 	}
 }
 
-// TestSilenceOfHandOvers compares the longest silence with and without hand-overs; see the log.
+// TestSilenceOfHandOvers logs the longest silence with and without hand-overs.
 func TestSilenceOfHandOvers(t *testing.T) {
 	s, p := newCounter(t)
 	r, err := Start(Params{Program: p, Frame: make([]byte, 60), CPU: testCPU})
@@ -148,7 +149,7 @@ func TestSilenceOfHandOvers(t *testing.T) {
 	}
 }
 
-// TestStartRefuses asks for what can't run.
+// TestStartRefuses tries to start with invalid parameters.
 func TestStartRefuses(t *testing.T) {
 	_, p := newCounter(t)
 	for want, params := range map[string]Params{

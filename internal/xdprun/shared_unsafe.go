@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WordSize is the size of what programs and Go code share: bytes.
+// WordSize is the size in bytes of the words that programs share with Go code.
 const WordSize = 8
 
-// Shared is a BPF array map of one value that is mapped into this process: words that XDP programs
-// and Go code both read and write while either runs. Each word has one writer.
+// Shared is a BPF array map with one value, mapped into this process: words that XDP programs and
+// Go code read and write concurrently. Each word has one writer.
 type Shared struct {
 	Words  []uint64
 	Memory []byte // the same, page aligned
@@ -22,7 +22,7 @@ type Shared struct {
 	table *ebpf.Map
 }
 
-// NewShared returns so many words, all 0.
+// NewShared returns the given number of words, all 0.
 func NewShared(name string, words int) (*Shared, error) {
 	size := words * WordSize
 	table, err := ebpf.NewMap(&ebpf.MapSpec{
@@ -50,7 +50,7 @@ func (s *Shared) Load(word int) uint64 { return atomic.LoadUint64(&s.Words[word]
 // Store writes a word that a program may be reading.
 func (s *Shared) Store(word int, v uint64) { atomic.StoreUint64(&s.Words[word], v) }
 
-// Close gives the memory back. Programs that know the map must be closed first, or keep it.
+// Close frees the memory. Close programs that use the map first; otherwise they keep it.
 func (s *Shared) Close() error {
 	return errors.Join(unix.Munmap(s.Memory), s.table.Close())
 }
