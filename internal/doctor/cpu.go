@@ -9,11 +9,11 @@ import (
 	"sluice/internal/microarch"
 )
 
-// cpuDirectory is where the kernel tells of its CPUs.
+// cpuDirectory is the kernel's directory of CPUs.
 const cpuDirectory = "/sys/devices/system/cpu/"
 
-// workers returns the CPUs of the workers: those of the running switch, or of the configuration, or
-// the one that a switch would choose.
+// workers returns the CPUs of the workers: those of the running switch, those in the configuration,
+// or the one that a switch would choose.
 func (e *examination) workers() (list []int) {
 	switch {
 	case e.Running != nil:
@@ -31,7 +31,7 @@ func (e *examination) workers() (list []int) {
 	return allowed[max(0, len(allowed)-1):]
 }
 
-// pollers returns the CPUs on which something polls without rest, and what that is.
+// pollers returns the CPUs on which threads poll without rest, and the name of these threads.
 func (e *examination) pollers() (list []int, who string) {
 	if e.transmits() && !e.takesTurns() {
 		return append(slices.Clone(e.workers()), e.Config.Transmitter.CPU), "workers and the transmitter"
@@ -39,7 +39,7 @@ func (e *examination) pollers() (list []int, who string) {
 	return e.workers(), "workers"
 }
 
-// cpus looks at the CPUs that workers poll on without rest, and at what is left for everyone else.
+// cpus checks the workers' CPUs, and how many are left for everything else.
 func cpus(e *examination) {
 	allowed, workers := cpuList(e.status["Cpus_allowed_list"]), e.workers()
 	if len(allowed) == 0 || len(workers) == 0 {
@@ -60,7 +60,7 @@ func cpus(e *examination) {
 	e.ok("cpus", "of %d, %s leave %d for everyone else", len(allowed), who, len(left))
 }
 
-// cpu looks at one worker's CPU.
+// cpu checks one worker's CPU.
 func (e *examination) cpu(cpu int, allowed []int) {
 	subject := fmt.Sprintf("cpu %d", cpu)
 	online, err := e.Read(cpuDirectory + "online")
@@ -80,7 +80,7 @@ func (e *examination) cpu(cpu int, allowed []int) {
 		e.warn(subject, "echo performance > "+governor, "its governor is %s: it may be slow when a burst comes", text)
 	}
 	isolated, _ := e.Read(cpuDirectory + "isolated")
-	nohz, err := e.Read(cpuDirectory + "nohz_full") // a kernel that can't stop its ticks has no such file
+	nohz, err := e.Read(cpuDirectory + "nohz_full") // kernels that can't stop their ticks have no such file
 	var missing []string
 	if !slices.Contains(cpuList(isolated), cpu) {
 		missing = append(missing, fmt.Sprintf("isolcpus=%d", cpu))
@@ -97,7 +97,7 @@ func (e *examination) cpu(cpu int, allowed []int) {
 	e.ok(subject, "isolated: nobody else runs on it")
 }
 
-// cpuList reads a list of the kernel's, such as 0-2,5; what is none is left out.
+// cpuList parses a list of the kernel's, such as 0-2,5; it skips invalid parts.
 func cpuList(text string) (list []int) {
 	for part := range strings.SplitSeq(strings.TrimSpace(text), ",") {
 		from, to, span := strings.Cut(part, "-")
@@ -113,7 +113,7 @@ func cpuList(text string) (list []int) {
 	return list
 }
 
-// processor says what the program was built for, and whether a build for newer processors would do.
+// processor reports the target of this build, and whether a build for newer processors would run.
 func processor(e *examination) {
 	const third = "amd64 v3"
 	cpuinfo, _ := e.Read("/proc/cpuinfo")

@@ -19,31 +19,31 @@ import (
 	"sluice/pmd/afxdp"
 )
 
-// Device is what can be seen of a network device without changing it.
+// Device is what can be observed of a network device without changing it.
 type Device struct {
 	Index    int
 	Kind     string // veth, bond, ...; "device" for hardware
 	Driver   string
-	Up       bool // it was set up
+	Up       bool // it is set up
 	Carrier  bool
 	MTU      int
-	Speed    uint64 // of the link, bit/s; 0: it does not say (afxdp.LinkSpeed)
-	Nominal  bool   // a hypervisor has made the device, so that Speed is nominal
-	Queues   int    // that receive
-	OneQueue string // what ethtool -L is told to make it one; "": their number can't be changed
+	Speed    uint64 // of the link, bit/s; 0: unknown (afxdp.LinkSpeed)
+	Nominal  bool   // Speed is nominal, because a hypervisor made the device
+	Queues   int    // receive queues
+	OneQueue string // arguments of ethtool -L for one receive queue; "": their number can't be changed
 	RX, TX   Ring
-	Offloads []Offload       // those that a switch turns off, if on
+	Offloads []Offload       // those that are on and that a switch turns off
 	XDP      netdev.Features // of its driver
-	XDPKnown bool            // false: the kernel does not tell them (before 6.3)
+	XDPKnown bool            // false: the kernel does not report them (before 6.3)
 	Program  *Program        // nil: none
-	Peer     *Peer           // of veth; nil: it has none, or that can't be seen
-	Master   string          // the bridge or bond that it belongs to; "": none
-	Uses     []string        // addresses by which the machine is reached there
-	Pause    *ethtool.Pause  // nil: it has no settings of PAUSE
+	Peer     *Peer           // of veth; nil: none, or not visible
+	Master   string          // the bridge or bond to which it belongs; "": none
+	Uses     []string        // addresses at which the machine is reachable on it
+	Pause    *ethtool.Pause  // nil: it has no PAUSE settings
 	DCB      *DCB            // nil: no data center bridging in hardware
 }
 
-// Ring is a ring of a device, in entries; 0: it has none, or does not say.
+// Ring is the size of a device's ring in entries; 0: it has none, or does not report it.
 type Ring struct{ Size, Most uint32 }
 
 // Offload is an offload that is on.
@@ -52,7 +52,7 @@ type Offload struct {
 	Fixed bool // it can't be turned off
 }
 
-// lookAt looks at a device in the thread's network namespace.
+// lookAt examines a device in the thread's network namespace.
 func lookAt(name string) (*Device, error) {
 	link, err := netlink.LinkByName(name)
 	if err != nil {
@@ -90,10 +90,10 @@ func lookAt(name string) (*Device, error) {
 // Peer is the other end of a veth device.
 type Peer struct {
 	Device    string
-	Namespace string // a file of the network namespace that it is in (namespaces(7)); "": that of the device
+	Namespace string // a file of its network namespace (namespaces(7)); "": that of the device
 }
 
-// in returns what runs a command where the peer is.
+// in returns the command that runs a command in the peer's namespace.
 func (p *Peer) in(command string) string {
 	if p.Namespace == "" {
 		return command
@@ -101,8 +101,8 @@ func (p *Peer) in(command string) string {
 	return fmt.Sprintf("nsenter --net=%s %s", quoted(p.Namespace), command)
 }
 
-// findPeer looks for the other end of a veth device in the thread's network namespace, in those
-// that have a name (ip-netns(8)), and in those of processes, such as a container's.
+// findPeer looks for the other end of a veth device: in the thread's network namespace, in named
+// ones (ip-netns(8)), and in those of processes, such as containers.
 func findPeer(at *netlink.LinkAttrs) *Peer {
 	if at.NetNsID < 0 {
 		if other, err := netlink.LinkByIndex(at.ParentIndex); err == nil {
@@ -131,8 +131,8 @@ func findPeer(at *netlink.LinkAttrs) *Peer {
 	return nil
 }
 
-// deviceIn returns the name of a device in a network namespace, if that is the one that has a
-// number here; else "".
+// deviceIn returns the name of a device in a network namespace if that namespace has the given
+// number in this one; otherwise "".
 func deviceIn(there netns.NsHandle, number, index int) string {
 	if n, err := netlink.GetNetNsIdByFd(int(there)); err != nil || n != number {
 		return ""
@@ -149,7 +149,7 @@ func deviceIn(there netns.NsHandle, number, index int) string {
 	return other.Attrs().Name
 }
 
-// askUses asks for what else the machine does with the device. A link-local address is everywhere.
+// askUses queries other uses of the device. Link-local addresses are ignored: every device has one.
 func (d *Device) askUses(link netlink.Link) {
 	if master, err := netlink.LinkByIndex(link.Attrs().MasterIndex); link.Attrs().MasterIndex != 0 && err == nil {
 		d.Master = master.Attrs().Name
@@ -162,7 +162,7 @@ func (d *Device) askUses(link netlink.Link) {
 	}
 }
 
-// askDriver asks for what a driver may tell or not.
+// askDriver queries what a driver may or may not report.
 func (d *Device) askDriver(tool *ethtool.Socket, name string) {
 	d.Driver, _ = tool.Driver(name)
 	if c, err := tool.Channels(name); err == nil {
@@ -189,7 +189,7 @@ func (d *Device) askDriver(tool *ethtool.Socket, name string) {
 	}
 }
 
-// String names a device's kind and driver.
+// String returns the device's kind and driver.
 func (d *Device) String() string {
 	if d.Driver == "" || d.Driver == d.Kind {
 		return d.Kind

@@ -1,9 +1,9 @@
-// Package doctor looks at a machine as a switch would find it, before the switch is started or
-// while it runs, and says what is well, what is not, and how it is fixed. It changes nothing, and
-// asks a switch that runs only for its report.
+// Package doctor examines a machine from the point of view of a switch, before the switch is
+// started or while it runs. It reports what is in order and what is not, and suggests a fix for
+// each problem. It changes nothing, and asks a running switch only for its report.
 //
-// A check is a function of an examination. What it knows of the machine it knows through a Machine,
-// so that tests can have machines with any ailment.
+// A check is a function of an examination. It sees the machine only through a Machine, so tests can
+// have machines with any problem.
 package doctor
 
 import (
@@ -44,16 +44,15 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 }
 
-// Target is what is examined beside the machine.
+// Target is what is examined in addition to the machine.
 type Target struct {
-	Config  *config.Config // nil: none was given, or it is at fault
+	Config  *config.Config // nil: none was given, or it is invalid
 	Problem error          // what is wrong with the configuration
 	Running *Running       // nil: no switch answers
-	Ring    int            // frames that the receive ring of each port takes, if a switch is started with Config
-	// Check refuses what `sluice check` refuses of a configuration beside mistakes in the file;
-	// nil: nothing.
+	Ring    int            // length of a port's receive ring in frames, if a switch is started with Config
+	// Check returns errors of `sluice check` other than mistakes in the file; nil: none.
 	Check  func(*config.Config) error
-	Silent error // why a switch that may run did not answer; nil: there is none, or it is Running
+	Silent error // why a switch that may be running did not answer; nil: there is none, or it is Running
 }
 
 // examination is one run of the checks.
@@ -62,8 +61,8 @@ type examination struct {
 	Target
 	Report
 	status  map[string]string // of /proc/self/status, by name
-	assumed map[string]uint64 // by device, in bit/s: what the file says, or else does not, of the rates of links
-	rates   map[string]uint64 // by device, in bit/s: what links have; nil if the configuration does not fit them
+	assumed map[string]uint64 // by device, in bit/s: link rates from the file, or its defaults
+	rates   map[string]uint64 // by device, in bit/s: actual link rates; nil if the configuration does not fit them
 }
 
 // checks are in the order of a report: the machine, each device, then what lossless classes depend
@@ -74,7 +73,7 @@ var checks = []func(*examination){
 	processorShare, transmission, metrics, devices, loopGap,
 }
 
-// Examine makes all checks.
+// Examine runs all checks.
 func Examine(m Machine, p Target) *Report {
 	m.Device = lookedAtOnce(m.Device) // several checks ask for one
 	e := &examination{Machine: m, Target: p, status: memory.Fields(m.Read, "/proc/self/status")}
@@ -107,7 +106,7 @@ func (e *examination) fail(subject, fix, format string, args ...any) {
 	e.add(Finding{Status: Error, Subject: subject, Fix: fix, Text: fmt.Sprintf(format, args...)})
 }
 
-// quoted makes one word of a shell's command of a text: a device may be called $x or a;b.
+// quoted returns text as one word of a shell command: a device may be called $x or a;b.
 func quoted(text string) string {
 	plain := func(r rune) bool {
 		return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) ||
@@ -119,8 +118,8 @@ func quoted(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// in returns a line of the configuration as it has to be where a mapping is, given by pointer into
-// the Config, or, if the file does not have that mapping, would be.
+// in returns line for the place of a mapping, which is given as a pointer into the Config. If the
+// file does not have the mapping, it returns line inside the mapping.
 func (e *examination) in(mapping any, name, line string) string {
 	if e.Config.Given(mapping) {
 		return line

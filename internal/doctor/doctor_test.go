@@ -22,7 +22,7 @@ import (
 	"sluice/pmd/afxdp"
 )
 
-// twoPorts is a configuration with a lossless class, for a machine of wellMachine.
+// twoPorts is a configuration with a lossless class, for wellMachine.
 const twoPorts = `
 workers: [3]
 ports:
@@ -32,7 +32,8 @@ classes:
   - {cos: [3], lossless: true}
 `
 
-// wellMachine returns a machine with nothing wrong: its files, its devices, and the view of both.
+// wellMachine returns a machine without problems, its files and its devices. Changes to these two
+// are visible in the machine.
 func wellMachine() (Machine, map[string]string, map[string]*Device) {
 	files := map[string]string{
 		"/proc/sys/kernel/osrelease": "6.18.1-test",
@@ -96,7 +97,7 @@ func parsed(t *testing.T, text string) *config.Config {
 	return c
 }
 
-// show writes a report as a test's log wants it.
+// show formats a report for a test's log.
 func show(r *Report) string {
 	var text strings.Builder
 	for _, f := range r.Findings {
@@ -121,16 +122,16 @@ func TestNothingIsWrong(t *testing.T) {
 
 const cgroupDirectory = "/sys/fs/cgroup"
 
-// spoiler makes something wrong with a machine.
+// spoiler introduces a problem into a machine.
 type spoiler func(m *Machine, files map[string]string, devices map[string]*Device)
 
-// ailment is one thing wrong with a machine that is well else.
+// ailment is one problem of an otherwise healthy machine.
 type ailment struct {
 	name   string
-	text   string // the configuration; twoPorts unless given
+	text   string // the configuration; default twoPorts
 	ring   int    // frames
 	spoil  spoiler
-	run    func(*Running) // a switch runs, if not nil
+	run    func(*Running) // if not nil, a switch runs
 	status Status
 	about  string   // the subject of the finding
 	say    []string // in its text
@@ -138,7 +139,7 @@ type ailment struct {
 	at     string
 }
 
-// without returns what makes /proc/self/status lack capabilities.
+// without returns a spoiler that removes capabilities from /proc/self/status.
 func without(effective, bounding string, more spoiler) spoiler {
 	return func(m *Machine, files map[string]string, devices map[string]*Device) {
 		files["/proc/self/status"] = fmt.Sprintf("CapEff:\t%s\nCapBnd:\t%s\nCpus_allowed_list:\t0-3\n", effective,
@@ -493,7 +494,7 @@ var runningAilments = []ailment{
 		status: Error, about: "port2", fix: "ip link set dev port2 down && ip link set dev port2 up"},
 }
 
-// runningSwitch is one on a machine that is well.
+// runningSwitch returns a switch on a healthy machine.
 func runningSwitch(devices map[string]*Device) *Running {
 	r := &Running{Socket: "/run/s.sock", Switch: &state.Switch{Workers: []state.Worker{{CPU: 3, GapWaitNS: 100_000}}}}
 	for _, name := range []string{"port1", "port2"} {
@@ -504,8 +505,8 @@ func runningSwitch(devices map[string]*Device) *Running {
 	return r
 }
 
-// TestAilments has machines with one thing wrong each. That and nothing else is to be found, with
-// what mends it.
+// TestAilments examines machines with one problem each. The report must have that problem, its fix,
+// and nothing else.
 func TestAilments(t *testing.T) {
 	groups := map[string][]ailment{
 		"machine": machineAilments, "device": deviceAilments, "running": runningAilments,
@@ -556,7 +557,8 @@ func (a *ailment) test(t *testing.T) {
 	}
 }
 
-// TestWithoutConfiguration looks at the machine only, and measures nothing.
+// TestWithoutConfiguration: without a configuration, only the machine is examined, and nothing is
+// measured.
 func TestWithoutConfiguration(t *testing.T) {
 	m, _, _ := wellMachine()
 	m.Gap = func(int) (time.Duration, error) { t.Error("a loop was run"); return 0, nil }
@@ -566,8 +568,8 @@ func TestWithoutConfiguration(t *testing.T) {
 	}
 }
 
-// TestSwitchIsNotDisturbed: where a switch runs, or may run, no loop is, and nobody is told to end
-// a switch that does not answer.
+// TestSwitchIsNotDisturbed: where a switch runs or may run, no loop is run, and no fix ends a
+// switch that does not answer.
 func TestSwitchIsNotDisturbed(t *testing.T) {
 	for name, change := range map[string]func(*Machine, *Target, map[string]*Device){
 		"answers": func(*Machine, *Target, map[string]*Device) {},
@@ -588,7 +590,7 @@ func TestSwitchIsNotDisturbed(t *testing.T) {
 		},
 	} {
 		m, files, devices := wellMachine()
-		files[cgroupDirectory+"/cpu.max"] = "50000 100000" // of the doctor, and not of a switch that runs
+		files[cgroupDirectory+"/cpu.max"] = "50000 100000" // the doctor's, not that of a running switch
 		m.Gap = func(int) (time.Duration, error) { t.Errorf("%s: a loop was run", name); return 0, nil }
 		p := Target{Config: parsed(t, twoPorts), Running: runningSwitch(devices)}
 		change(&m, &p, devices)
@@ -602,7 +604,7 @@ func TestSwitchIsNotDisturbed(t *testing.T) {
 	}
 }
 
-// TestOtherMachines: what is well on some is well.
+// TestOtherMachines examines other healthy machines.
 func TestOtherMachines(t *testing.T) {
 	const clockFile = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 	for name, change := range map[string]spoiler{
@@ -625,7 +627,7 @@ func TestOtherMachines(t *testing.T) {
 	}
 }
 
-// TestNothingCanBeRead: a machine that tells nothing is no reason to crash.
+// TestNothingCanBeRead: a machine that reports nothing must not cause a crash.
 func TestNothingCanBeRead(t *testing.T) {
 	nothing := errors.New("no")
 	m := Machine{
@@ -641,7 +643,7 @@ func TestNothingCanBeRead(t *testing.T) {
 	}
 }
 
-// TestThisMachine: what is asked of a real machine leaves nothing behind.
+// TestThisMachine: the functions of a real machine leave nothing behind.
 func TestThisMachine(t *testing.T) {
 	m := This(nil)
 	directory := t.TempDir()
@@ -669,7 +671,7 @@ func TestThisMachine(t *testing.T) {
 	}
 }
 
-// TestQuoted: a shell makes of it what it was.
+// TestQuoted: a shell expands the quoted text to the original.
 func TestQuoted(t *testing.T) {
 	for _, text := range []string{"eth0", "eth0.5@x", "", "$HOME", "a;b", "it's", `\`, "`id`", "~", "*", "-x", "a b",
 		"é", "'", "!x", "#"} {
@@ -693,7 +695,7 @@ func TestFaultyConfiguration(t *testing.T) {
 	}
 }
 
-// TestProcessor: a build for newer processors is named where it would run, and is not in use.
+// TestProcessor: a build for newer processors is suggested if it would run and is not in use.
 func TestProcessor(t *testing.T) {
 	const newer = "flags\t\t: cx16 lahf_lm popcnt sse4_1 sse4_2 ssse3 avx avx2 bmi1 bmi2 f16c fma abm movbe xsave\n"
 	for _, c := range []struct {

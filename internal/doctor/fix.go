@@ -9,10 +9,10 @@ import (
 	"sluice/internal/memory"
 )
 
-// A line for the configuration is only a remedy if `sluice check` accepts the file with it.
+// A line of configuration is suggested only if `sluice check` accepts the file with it.
 
-// refused returns why the configuration would be refused with edits, by check or by a switch on the
-// links that there are; nil if it would not be.
+// refused returns why the configuration with edits would be rejected, by check or by a switch on
+// the present links; nil if it would not.
 func (e *examination) refused(edits ...config.Edit) error {
 	next, err := e.Config.Amended(edits...)
 	if err != nil {
@@ -27,7 +27,7 @@ func (e *examination) refused(edits ...config.Edit) error {
 	return e.check(next)
 }
 
-// check makes the checks of a configuration that are not those of the file alone.
+// check runs the checks of a configuration beyond those of the file.
 func (e *examination) check(c *config.Config) error {
 	if e.Check == nil {
 		return nil
@@ -35,8 +35,8 @@ func (e *examination) check(c *config.Config) error {
 	return e.Check(c)
 }
 
-// configured adds a finding that a line of the configuration mends: the one of value, a pointer
-// into the Config. A line that check would refuse is left out, and the text says why.
+// configured adds a finding that a line of the configuration fixes. The line belongs to value, a
+// pointer into the Config. If check would reject it, the line is omitted and the text says why.
 func (e *examination) configured(s Status, subject string, value any, line, format string, args ...any) {
 	at := e.Config.Problem(value, "", "")
 	text := fmt.Sprintf(format, args...)
@@ -49,8 +49,8 @@ func (e *examination) configured(s Status, subject string, value any, line, form
 		at.Column)})
 }
 
-// withRoom is configured for a line that takes memory. Where there are too few buffers for it, but
-// there is memory for more, those are the remedy, which comes first.
+// withRoom is configured for a line that takes memory. If the line needs more buffers and the
+// machine has memory for them, the fix is to add these first.
 func (e *examination) withRoom(s Status, subject string, value any, line, format string, args ...any) {
 	edit := config.Edit{Value: value, Line: line}
 	if e.refused(edit) == nil {
@@ -70,11 +70,11 @@ func (e *examination) withRoom(s Status, subject string, value any, line, format
 	e.configured(s, subject, value, line, format, args...)
 }
 
-// mostBuffers returns how many buffers the machine has memory for, as far as that is known.
+// mostBuffers returns the number of buffers for which the machine has memory, as far as known.
 func (e *examination) mostBuffers() uint64 {
 	m := &e.Config.Memory
 	if m.BufferSize > os.Getpagesize() {
-		return uint64(m.Buffers) // of hugepages, which are counted elsewhere
+		return uint64(m.Buffers) // of hugepages, which are checked elsewhere
 	}
 	least := e.least()
 	if least.Place == "" {
@@ -82,14 +82,13 @@ func (e *examination) mostBuffers() uint64 {
 	}
 	need, available := memory.Of(e.Config), least.Free
 	if e.Running != nil {
-		available += need.Total() // which the switch has now
+		available += need.Total() // the switch's own memory
 	}
 	return min(config.MaxBuffers, need.Most(available))
 }
 
-// fewerBuffers adds a finding about too little memory. The remedy is half of the most buffers that
-// there is memory for, so that the rest of the machine has some, or more if the configuration needs
-// them.
+// fewerBuffers adds a finding about too little memory. The fix is half of the buffers that fit, to
+// leave memory for the rest of the machine, or more if the configuration needs them.
 func (e *examination) fewerBuffers(subject string, most uint64, format string, args ...any) {
 	m := &e.Config.Memory
 	line := func(buffers uint64) string { return e.in(m, "memory", fmt.Sprintf("buffers: %d", buffers)) }
@@ -103,7 +102,7 @@ func (e *examination) fewerBuffers(subject string, most uint64, format string, a
 	e.configured(Error, subject, &m.Buffers, best, format, args...)
 }
 
-// problemOf returns the first problem of a configuration, with its remedy.
+// problemOf returns the first problem of a configuration and its fix.
 func problemOf(err error) string {
 	var one *config.Error
 	if !errors.As(err, &one) {

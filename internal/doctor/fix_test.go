@@ -17,7 +17,7 @@ import (
 	"sluice/internal/state"
 )
 
-// checked is what `sluice check` does.
+// checked does the checks of `sluice check`.
 func checked(text string) (*config.Config, error) {
 	c, err := config.Parse("switch.yaml", []byte(text))
 	if err == nil {
@@ -31,8 +31,8 @@ func params(c *config.Config) error {
 	return err
 }
 
-// mapping draws a few keys of a mapping beside those that are always there, as flow or as block
-// text that is indented by depth.
+// mapping draws a few keys of a mapping in addition to those in always, as flow text or as block
+// text indented by depth.
 func mapping(t *rapid.T, depth int, always []string, keys ...*rapid.Generator[string]) string {
 	lines := slices.Clone(always)
 	for i, key := range keys {
@@ -93,7 +93,7 @@ func drawFile(t *rapid.T) string {
 	return b.String()
 }
 
-// drawMachine draws a machine that lacks things.
+// drawMachine draws a machine with deficiencies.
 func drawMachine(t *rapid.T) Machine {
 	m, files, devices := wellMachine()
 	files["/proc/meminfo"] = fmt.Sprintf("MemTotal: 16000000 kB\nMemAvailable: %d kB",
@@ -124,8 +124,8 @@ func drawMachine(t *rapid.T) Machine {
 	return m
 }
 
-// applied puts the remedy of a finding into a file as its reader would: in the place of the line
-// that stands there, or, if another one or a mapping does, in addition.
+// applied puts the fix of a finding into a file as its reader would: it replaces the line at the
+// fix's place, or is added if another line or a mapping is there.
 func applied(t *rapid.T, text string, f Finding) string {
 	var line, column int
 	if _, err := fmt.Sscanf(f.At, "switch.yaml:%d:%d", &line, &column); err != nil {
@@ -148,7 +148,7 @@ func applied(t *rapid.T, text string, f Finding) string {
 }
 
 // TestMendsPassCheck: whatever the configuration and the machine, check accepts the file with any
-// one of the lines that the doctor has for it.
+// one of the lines that the doctor suggests.
 func TestMendsPassCheck(t *testing.T) {
 	mends := map[string]int{} // by key
 	rapid.Check(t, func(t *rapid.T) {
@@ -171,7 +171,7 @@ func TestMendsPassCheck(t *testing.T) {
 			}
 		}
 		for _, f := range Examine(m, p).Findings {
-			if f.At == "" || f.Fix == "" || f.Subject == "links" { // there a sentence says what may be done
+			if f.At == "" || f.Fix == "" || f.Subject == "links" { // there, the fix is a sentence
 				continue
 			}
 			key, _, _ := strings.Cut(f.Fix, ":")
@@ -186,8 +186,8 @@ func TestMendsPassCheck(t *testing.T) {
 	}
 }
 
-// TestRoomForAResponse: a response that the memory is too small for comes with the memory, if the
-// machine has it.
+// TestRoomForAResponse: if a suggested response needs more buffers, they are suggested too,
+// provided that the machine has the memory.
 func TestRoomForAResponse(t *testing.T) {
 	for kilobytes, want := range map[int]string{8000000: "memory: {buffers: 65536}", 100000: ""} {
 		m, files, _ := wellMachine()
@@ -202,7 +202,7 @@ func TestRoomForAResponse(t *testing.T) {
 	}
 }
 
-// TestRefusedLines: a line that is refused is shown with the reason, and not as a remedy.
+// TestRefusedLines: a rejected line is shown with the reason, and not as a fix.
 func TestRefusedLines(t *testing.T) {
 	m, _, _ := wellMachine()
 	m.Gap = func(int) (time.Duration, error) { return 1300 * time.Microsecond, nil }

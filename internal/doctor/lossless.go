@@ -10,18 +10,17 @@ import (
 	"sluice/internal/units"
 )
 
-// longestResponse is the most that the configuration takes.
+// longestResponse is the maximum that the configuration accepts.
 const longestResponse = time.Second
 
-// gap is the longest time between two iterations of a worker's loop, and where it is from.
+// gap is the longest time between two iterations of a worker's loop, and when it was measured.
 type gap struct {
 	worst time.Duration
 	from  string
 	known bool
 }
 
-// loopGap finds out how long the workers' loops pause at the worst, and whether headroom covers
-// that.
+// loopGap determines the workers' longest gaps and whether headroom covers them.
 func loopGap(e *examination) {
 	if e.Config == nil {
 		return
@@ -39,7 +38,7 @@ func loopGap(e *examination) {
 	}
 }
 
-// workerOf returns which of the workers a port has.
+// workerOf returns the index of a port's worker.
 func (e *examination) workerOf(p *config.Port) int {
 	if runs := e.Running.port(p.Device); runs != nil {
 		return runs.Worker
@@ -47,8 +46,7 @@ func (e *examination) workerOf(p *config.Port) int {
 	return p.Worker
 }
 
-// gapOn returns the gap of one worker's loop. It is measured only where no switch can be disturbed
-// by that.
+// gapOn returns the gap of one worker's loop. It measures only if that disturbs no switch.
 func (e *examination) gapOn(worker, cpu int) gap {
 	subject := fmt.Sprintf("cpu %d", cpu)
 	if e.Running != nil {
@@ -96,8 +94,8 @@ func (e *examination) disturbed(cpu int) string {
 	return ""
 }
 
-// headroomOf compares the headroom that each lossless class keeps on a port with what the loop's
-// gap demands, and tells what the link partner needs of its own.
+// headroomOf compares the headroom of each lossless class on a port with that required by the
+// loop's gap, and reports the headroom that the link partner needs.
 func (e *examination) headroomOf(p *config.Port, g gap) {
 	if !g.known {
 		return
@@ -125,12 +123,12 @@ func (e *examination) headroomOf(p *config.Port, g gap) {
 	}
 }
 
-// ring compares for how long frames may wait in a port's receive ring with how long the loop may
-// leave them there. What finds it full is lost, of whatever class, and no headroom helps.
+// ring compares the time that a port's receive ring can hold frames with the gap of the loop. A
+// full ring loses frames of any class, and headroom does not help.
 func (e *examination) ring(p *config.Port, g gap) {
 	entries := e.Ring
 	if runs := e.Running.port(p.Device); runs != nil && runs.Buffers.Ring > 0 {
-		entries = runs.Buffers.Ring // a running switch keeps the rings that it was started with
+		entries = runs.Buffers.Ring // a running switch keeps the rings with which it was started
 	}
 	lasts := p.RingTime(entries).Round(time.Microsecond)
 	text := fmt.Sprintf("its receive ring of %d frames takes the shortest ones at the rate of its link for %v "+
@@ -147,7 +145,7 @@ func (e *examination) ring(p *config.Port, g gap) {
 	}
 }
 
-// overrun tells what a port of a running switch has met that must not be.
+// overrun reports events on a port of a running switch that must not happen.
 func (e *examination) overrun(p *config.Port) {
 	r := e.Running.port(p.Device)
 	if r == nil {
@@ -165,7 +163,7 @@ func (e *examination) overrun(p *config.Port) {
 	}
 }
 
-// compare holds a class's headroom on a port against the need.
+// compare compares a class's headroom on a port with the need.
 func (e *examination) compare(p *config.Port, class *config.Class, need headroom.Result, g gap) {
 	keeps := p.HeadroomOf(class)
 	text := fmt.Sprintf("class %s keeps %d bytes of headroom, and with a gap of %v (%s) needs %d", class.Name, keeps,
@@ -174,7 +172,7 @@ func (e *examination) compare(p *config.Port, class *config.Class, need headroom
 		e.ok(p.Device, "%s", text)
 		return
 	}
-	// What was seen is not the worst that there is.
+	// The worst gap may be longer than the one observed.
 	enough := min(roundUp(2*g.worst), longestResponse)
 	if class.Headroom > 0 {
 		more, err := headroom.Compute(headroom.Measured, p.Calculation(e.Config.Memory.Cell, enough))
@@ -191,7 +189,7 @@ func (e *examination) compare(p *config.Port, class *config.Class, need headroom
 	e.withRoom(Error, p.Device, &p.Response, "response: "+units.Time(enough), "%s", text)
 }
 
-// roundUp returns a time not below d with one digit that counts, 10 µs at the least.
+// roundUp rounds d up to one significant digit, at least 10 µs.
 func roundUp(d time.Duration) time.Duration {
 	unit := 10 * time.Microsecond
 	for 10*unit <= d {
@@ -200,8 +198,8 @@ func roundUp(d time.Duration) time.Duration {
 	return time.Duration(math.Ceil(float64(d)/float64(unit))) * unit
 }
 
-// repeats says so when the loop's gap lets a pause run out before it is repeated, against which no
-// headroom helps.
+// repeats reports if the loop's gap lets a pause expire before it is repeated. Headroom does not
+// help against that.
 func (e *examination) repeats(p *config.Port, g gap) {
 	pfc := &e.Config.PFC
 	latest := p.LatestRefresh(pfc.Quanta, g.worst)

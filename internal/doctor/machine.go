@@ -19,28 +19,27 @@ import (
 	"sluice/pmd/afxdp"
 )
 
-// Machine is all that checks see of a machine. This returns the one that they run on.
+// Machine is all that checks see of a machine. This returns the one on which they run.
 type Machine struct {
-	Read   func(path string) (string, error) // a file of /proc or /sys, without white space around it
-	Write  func(path string) error           // whether this process may write to a directory; it doesn't
-	Socket func(family int) error            // whether a socket of a family can be had
-	// whether a socket takes buffers of a size, in a hugepage that must be free
+	Read   func(path string) (string, error) // a file of /proc or /sys, without surrounding white space
+	Write  func(path string) error           // whether this process may write to a directory; writes nothing
+	Socket func(family int) error            // whether sockets of a family are available
+	// whether a socket accepts buffers of a size, tried with a free hugepage
 	Buffer func(bytes int) error
-	Listen func(address string) error         // whether somebody can listen on a TCP address
+	Listen func(address string) error         // whether a TCP address is free to listen on
 	Device func(name string) (*Device, error) // in the network namespace of the calling thread
-	Poller func(cpu int) (process int)        // one of this program that has a thread bound to a CPU; 0: none
-	// Spent tells how the one of these threads that ran longest has spent its time since it began:
-	// running, and ready to run while others had the CPU; 0: there is none, or that can't be seen.
+	Poller func(cpu int) (process int)        // process of this program with a thread bound to a CPU; 0: none
+	// Spent returns how the longest-running of these threads has spent its time since it began:
+	// running, and ready to run while others had the CPU; 0: none, or not visible.
 	Spent func(cpu int) (ran, waited time.Duration)
-	// Gap runs a worker's loop on a CPU that nobody else may be using, and returns the longest time
-	// between two of its iterations.
+	// Gap runs a worker's loop on an otherwise unused CPU and returns the longest time between two
+	// of its iterations.
 	Gap     func(cpu int) (time.Duration, error)
 	Program string // path of this program
-	Built   string // what it was built for (package microarch)
+	Built   string // its target (package microarch)
 }
 
-// This returns the machine that the process runs on. gap measures the loop of a worker for some
-// time.
+// This returns the machine on which the process runs. gap measures a worker's loop for some time.
 func This(gap func(ctx context.Context, cpu int, length time.Duration) (worst time.Duration, err error)) Machine {
 	program, err := os.Executable()
 	if err != nil {
@@ -67,7 +66,7 @@ func This(gap func(ctx context.Context, cpu int, length time.Duration) (worst ti
 	}
 }
 
-// lookedAtOnce returns a function that looks at each device the first time that it is asked for it.
+// lookedAtOnce returns a function that caches the results of look.
 func lookedAtOnce(look func(string) (*Device, error)) func(string) (*Device, error) {
 	type answer struct {
 		device *Device
@@ -84,8 +83,7 @@ func lookedAtOnce(look func(string) (*Device, error)) func(string) (*Device, err
 	}
 }
 
-// mayWrite tells whether a directory can be written to, or, if only the one that it is in is there,
-// made.
+// mayWrite returns nil if a directory is writable or, if only its parent exists, can be created.
 func mayWrite(path string) error {
 	const access = unix.W_OK | unix.X_OK
 	err := unix.Access(path, access)
@@ -103,8 +101,8 @@ func tryListen(address string) error {
 	return listener.Close()
 }
 
-// threadsOn looks through all processes that are called like this one for threads bound to a CPU.
-// It returns their directories, /proc/PROCESS/task/THREAD.
+// threadsOn returns the directories (/proc/PROCESS/task/THREAD) of threads bound to a CPU, in all
+// other processes with this one's name.
 func threadsOn(cpu int) (found []string) {
 	own, _ := os.ReadFile("/proc/self/comm")
 	names, _ := filepath.Glob("/proc/[0-9]*/comm")
@@ -117,7 +115,7 @@ func threadsOn(cpu int) (found []string) {
 		}
 		threads, _ := filepath.Glob(of + "/task/*")
 		for _, thread := range threads {
-			status, _ := os.ReadFile(thread + "/status") // of a thread that has ended: nothing
+			status, _ := os.ReadFile(thread + "/status") // empty if the thread has ended
 			if bytes.Contains(status, []byte(bound)) {
 				found = append(found, thread)
 			}
@@ -135,7 +133,7 @@ func pollerOn(cpu int) (process int) {
 	return process
 }
 
-// spentOn returns the times of the thread on a CPU that has run the longest.
+// spentOn returns the times of the longest-running thread on a CPU.
 func spentOn(cpu int) (ran, waited time.Duration) {
 	for _, directory := range threadsOn(cpu) {
 		if r, w, err := thread.Spent(directory); err == nil && r > ran {
@@ -153,7 +151,7 @@ func trySocket(family int) error {
 	return unix.Close(fd)
 }
 
-// tryBuffer maps one hugepage and has a socket take it for its memory.
+// tryBuffer maps one hugepage and tries to register it with a socket.
 func tryBuffer(bytes int) error {
 	const access, flags = unix.PROT_READ | unix.PROT_WRITE,
 		unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_HUGETLB | unix.MAP_HUGE_2MB

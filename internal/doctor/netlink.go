@@ -23,14 +23,13 @@ func attribute(attributes []byte, kind uint16) ([]byte, error) {
 	return nil, fmt.Errorf("no attribute %d", kind)
 }
 
-// DCB is what hardware does of data center bridging by itself (IEEE 802.1Q, as the kernel's dcbnl
-// has it).
+// DCB is the hardware's own data center bridging (IEEE 802.1Q, as in the kernel's dcbnl).
 type DCB struct {
-	PFC  uint8 // priorities that it pauses and honours pauses of
+	PFC  uint8 // priorities for which it sends and honours pauses
 	Apps []App
 }
 
-// App assigns a priority to a protocol, as DCBX has agreed it or somebody has set it.
+// App assigns a priority to a protocol. DCBX has negotiated it, or a user has set it.
 type App struct {
 	Selector, Priority uint8
 	Protocol           uint16
@@ -45,7 +44,8 @@ const (
 	dcbIEEEAppTable = 3
 )
 
-// dcbOf returns what a device's hardware does; nil if it does nothing, or the kernel doesn't say.
+// dcbOf returns the DCB of a device's hardware; nil if it has none or the kernel does not report
+// it.
 func dcbOf(device string) *DCB {
 	request := nl.NewNetlinkRequest(unix.RTM_GETDCB, 0)
 	request.AddData(dcbHeader)
@@ -61,17 +61,17 @@ func dcbOf(device string) *DCB {
 	return d
 }
 
-// header is what stands before the attributes of a request.
+// header precedes the attributes of a request.
 type header [4]byte
 
 func (h header) Len() int          { return len(h) }
 func (h header) Serialize() []byte { return h[:] }
 
-// dcbHeader is struct dcbmsg of a request for what IEEE 802.1Q knows.
+// dcbHeader is struct dcbmsg of a request for the IEEE 802.1Q attributes.
 var dcbHeader = header{unix.AF_UNSPEC, dcbIEEEGet}
 
-// parseDCB reads an answer: of struct ieee_pfc its second byte, the priorities that are on; of each
-// struct dcb_app all.
+// parseDCB parses an answer: the second byte of struct ieee_pfc, which has the enabled priorities,
+// and each struct dcb_app.
 func parseDCB(attributes []byte) (*DCB, error) {
 	ieee, err := attribute(attributes, dcbIEEE)
 	if err != nil {
@@ -94,7 +94,7 @@ func parseDCB(attributes []byte) (*DCB, error) {
 	return d, err
 }
 
-// String lists the priorities and the applications.
+// String lists the priorities and applications.
 func (d *DCB) String() string {
 	var parts []string
 	for priority := range 8 {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestDCB reads an answer as a NIC with PFC on 3 and 4 and FCoE on 3 gives it.
+// TestDCB parses the answer of a NIC with PFC on 3 and 4 and FCoE on 3.
 func TestDCB(t *testing.T) {
 	pfc := make([]byte, 136) // struct ieee_pfc
 	pfc[0], pfc[1] = 8, 1<<3|1<<4

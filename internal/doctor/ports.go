@@ -15,14 +15,14 @@ import (
 	"sluice/pmd/afxdp"
 )
 
-// port is a port of the configuration with its device, and what a running switch says of it.
+// port is a port of the configuration with its device and its state in a running switch.
 type port struct {
 	*config.Port
 	device *Device
 	runs   *state.Port // nil: no switch has it open
 }
 
-// devices makes the checks of every device that the configuration names.
+// devices runs the checks of each device in the configuration.
 func devices(e *examination) {
 	if e.Config == nil {
 		return
@@ -52,13 +52,13 @@ func devices(e *examination) {
 	}
 }
 
-// metrics looks at the address of the metrics, and, if that is of 127.0.0.0/8 or ::1, at the device
-// by which they are reached: in a new network namespace it is down.
+// metrics checks the listen address of the metrics. If it is in 127.0.0.0/8 or ::1, it also checks
+// the loopback device, which is down in a new network namespace.
 func metrics(e *examination) {
 	if e.Config == nil || e.Config.Metrics.Listen == "" {
 		return
 	}
-	if e.Running == nil && e.Silent == nil { // or else it is the switch that listens there
+	if e.Running == nil && e.Silent == nil { // otherwise the switch listens there
 		if err := e.Listen(e.Config.Metrics.Listen); err != nil {
 			e.configured(Error, "metrics", &e.Config.Metrics.Listen, "",
 				"they can't be served: %v: stop what listens there, or choose another "+
@@ -74,7 +74,7 @@ func metrics(e *examination) {
 	}
 }
 
-// links fits the configuration to the rates that links have, as a switch does when it starts.
+// links adapts the configuration to the actual link rates, as a switch does when it starts.
 func links(e *examination) {
 	if e.Config == nil {
 		return
@@ -101,7 +101,7 @@ func links(e *examination) {
 	e.Config, e.rates = on, rates
 }
 
-// linkState compares the link's state and rate with what the port is to have.
+// linkState compares the link's state and rate with those of the port.
 func linkState(e *examination, p port) {
 	d, text := p.device, units.Rate
 	switch assumed := e.assumed[p.Device]; {
@@ -134,7 +134,7 @@ func linkState(e *examination, p port) {
 	}
 }
 
-// uses looks at what else the machine does with the device: a switch takes all of its frames.
+// uses reports other uses of the device: a switch takes all of its frames.
 func uses(e *examination, p port) {
 	if master := p.device.Master; master != "" {
 		e.warn(p.Device, fmt.Sprintf("ip link set dev %s nomaster", quoted(p.Device)),
@@ -147,7 +147,7 @@ func uses(e *examination, p port) {
 	}
 }
 
-// driver tells which mode is to be had, and why no better one.
+// driver reports which mode is available, and why no better one.
 func driver(e *examination, p port) {
 	d := p.device
 	if p.runs != nil {
@@ -178,7 +178,7 @@ func driver(e *examination, p port) {
 	}
 }
 
-// mtu compares the device's with the port's, and with what buffers hold.
+// mtu compares the device's MTU with the port's and with the size of buffers.
 func mtu(e *examination, p port) {
 	set := func(bytes int) string { return fmt.Sprintf("ip link set dev %s mtu %d", quoted(p.Device), bytes) }
 	most := afxdp.MaxMTU(e.Config.Memory.BufferSize)
@@ -197,7 +197,7 @@ func mtu(e *examination, p port) {
 	}
 }
 
-// queues counts those that receive: a socket has one.
+// queues checks the number of receive queues: a socket has one.
 func queues(e *examination, p port) {
 	switch n := p.device.Queues; {
 	case n <= 1:
@@ -214,7 +214,7 @@ func queues(e *examination, p port) {
 	}
 }
 
-// rings looks at how much the device itself takes while the kernel is late.
+// rings checks how many frames the device can hold while the kernel is late.
 func rings(e *examination, p port) {
 	const few = 512
 	switch rx, tx := p.device.RX, p.device.TX; {
@@ -231,7 +231,7 @@ func rings(e *examination, p port) {
 	}
 }
 
-// offloads looks for those that change frames on their way to an XDP program.
+// offloads looks for offloads that change frames on their way to an XDP program.
 func offloads(e *examination, p port) {
 	on := p.device.Offloads
 	strips := slices.IndexFunc(on, func(o Offload) bool { return o.Name == afxdp.StripsTags && o.Fixed })
@@ -260,7 +260,8 @@ func offloads(e *examination, p port) {
 	}
 }
 
-// turnOff is the command that turns off what can be turned off, by the names that the kernel has.
+// turnOff returns the command that turns off the offloads that can be turned off, by their kernel
+// names.
 func turnOff(device string, on []Offload) string {
 	command := "ethtool -K " + quoted(device)
 	for _, o := range on {
@@ -271,7 +272,7 @@ func turnOff(device string, on []Offload) string {
 	return command
 }
 
-// program looks for an XDP program, of which a device takes one.
+// program looks for an XDP program; a device accepts only one.
 func program(e *examination, p port) {
 	switch x := p.device.Program; {
 	case x == nil && p.runs == nil:
@@ -295,8 +296,8 @@ func program(e *examination, p port) {
 	}
 }
 
-// stop is the command that ends the process that holds a program of ours, which then gives the
-// device back.
+// stop returns the command that ends the process holding a program of Sluice; that process then
+// gives the device back. Without a known process, it detaches the program.
 func stop(x *Program, device string) string {
 	if x.Holder == 0 {
 		return x.detach(device)
@@ -304,8 +305,8 @@ func stop(x *Program, device string) string {
 	return fmt.Sprintf("kill %d", x.Holder)
 }
 
-// flowControl looks for hardware that does PAUSE or PFC by itself: what it hears, it may keep to
-// itself.
+// flowControl looks for hardware that does PAUSE or PFC on its own: it may not pass on received
+// pauses.
 func flowControl(e *examination, p port) {
 	pause, dcb := p.device.Pause, p.device.DCB
 	pauses := pause != nil && (pause.RX || pause.TX)
@@ -327,7 +328,7 @@ func flowControl(e *examination, p port) {
 	}
 }
 
-// ownPause is about a device that does PAUSE by itself. A switch turns that off where it does flow
+// ownPause reports a device that does PAUSE on its own. A switch turns that off where it does flow
 // control.
 func ownPause(e *examination, p port) {
 	does := fmt.Sprintf("its hardware does PAUSE by itself (receives: %v, sends: %v)", p.device.Pause.RX,
@@ -353,8 +354,8 @@ func turnOffPause(device string) string {
 	return fmt.Sprintf("ethtool -A %s autoneg off rx off tx off", quoted(device))
 }
 
-// heard tells whether PFC frames have come through to the switch: some hardware keeps them, which
-// nothing else shows.
+// heard reports whether PFC frames have reached the switch: some hardware swallows them, and
+// nothing else shows that.
 func heard(e *examination, p port) {
 	switch {
 	case p.runs == nil || p.FlowControl == config.FlowOff:

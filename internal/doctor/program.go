@@ -15,22 +15,22 @@ import (
 	"sluice/pmd/afxdp"
 )
 
-// Program is an XDP program that a device has. What this process may not see is empty.
+// Program is an XDP program on a device. Fields that this process may not see are empty.
 type Program struct {
 	ID     uint32
 	Name   string
 	Mode   string // native, generic, offloaded, multiple
-	Hidden bool   // this process may not look at it, so whose it is it can't tell
-	Link   uint32 // the bpf_link that holds it; 0: it was attached without, or that can't be seen
-	Holder int    // a process that holds the link; 0: none, or that can't be seen
-	Of     string // what the kernel calls that process
+	Hidden bool   // this process may not inspect it, so its owner is unknown
+	Link   uint32 // the bpf_link that holds it; 0: attached without one, or not visible
+	Holder int    // a process that holds the link; 0: none, or not visible
+	Of     string // the kernel's name of that process
 }
 
-// Ours tells whether a program of Sluice has attached it.
+// Ours reports whether Sluice has attached the program.
 func (p *Program) Ours() bool { return p.Name == afxdp.ProgramName }
 
-// detach is the command that takes a program off a device. Through a link, the kernel refuses other
-// ways.
+// detach returns the command that removes a program from a device. If it is attached through a
+// link, the kernel refuses other ways.
 func (p *Program) detach(device string) string {
 	if p.Link != 0 {
 		return fmt.Sprintf("bpftool link detach id %d", p.Link)
@@ -54,7 +54,7 @@ func (p *Program) String() string {
 	return text
 }
 
-// findProgram looks for what is known of a device's program. mode is IFLA_XDP_ATTACHED
+// findProgram returns what is known of a device's program. mode is IFLA_XDP_ATTACHED
 // (linux/if_link.h).
 func findProgram(index int, id, mode uint32) *Program {
 	modes := [...]string{"", "native", "generic", "offloaded", "multiple"}
@@ -74,7 +74,7 @@ func findProgram(index int, id, mode uint32) *Program {
 	return p
 }
 
-// linkOf returns the id of the link by which a program is on a device, or 0.
+// linkOf returns the ID of the link that attaches a program to a device, or 0.
 func linkOf(index int, program uint32) uint32 {
 	links := new(link.Iterator)
 	defer links.Close()
@@ -90,7 +90,7 @@ func linkOf(index int, program uint32) uint32 {
 	return 0
 }
 
-// holderOf looks for a process that has a link open, this one excepted.
+// holderOf looks for another process that has a link open.
 func holderOf(id uint32) (pid int, name string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/fdinfo/*")
 	for _, file := range files {

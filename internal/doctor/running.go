@@ -6,13 +6,13 @@ import (
 	"sluice/internal/state"
 )
 
-// Running is what a running switch says of itself.
+// Running is the report of a running switch.
 type Running struct {
 	*state.Switch
 	Socket string // on which it answers
 }
 
-// port returns what a running switch says of a port that it has open; nil if there is none.
+// port returns the state of a port that a running switch has open, or nil.
 func (r *Running) port(device string) *state.Port {
 	if r == nil {
 		return nil

@@ -9,11 +9,11 @@ import (
 	"sluice/internal/memory"
 )
 
-// What the control group of this process may have of the machine (cgroups(7)): that of a container,
-// or of a unit.
+// The share of the machine that the control group of this process has (cgroups(7)): that of a
+// container or a unit.
 
-// limits returns what files of a controller say for the control group of this process and for those
-// above it, as far as there are any.
+// limits returns the contents of a controller's files for the control group of this process and
+// those above it, where they exist.
 func (e *examination) limits(controller, version2, version1 string) (texts []string) {
 	for _, g := range memory.Groups(e.Read, controller) {
 		file := version1
@@ -27,19 +27,19 @@ func (e *examination) limits(controller, version2, version1 string) (texts []str
 	return texts
 }
 
-// processorShare looks whether the control group lets workers poll without rest. Version 1 keeps
+// processorShare checks whether the control group lets workers poll without rest. Version 1 keeps
 // the two numbers in two files.
 func processorShare(e *examination) {
-	if e.Running != nil { // in a group of its own
+	if e.Running != nil { // it has its own group
 		return
 	}
 	least := math.Inf(1) // CPUs
 	for _, text := range e.limits("cpu", "cpu.max", "cpu.cfs_quota_us") {
-		quota, period, one := strings.Cut(text, " ") // µs, in each period
+		quota, period, one := strings.Cut(text, " ") // µs per period
 		if !one {
-			period = "100000" // the default of version 1
+			period = "100000" // the default in version 1
 		}
-		if q, err := strconv.ParseFloat(quota, 64); err == nil && q > 0 { // else "max", or -1
+		if q, err := strconv.ParseFloat(quota, 64); err == nil && q > 0 { // otherwise "max" or -1
 			if p, err := strconv.ParseFloat(period, 64); err == nil && p > 0 {
 				least = min(least, q/p)
 			}

@@ -27,7 +27,7 @@ const (
 	hugepageDirectory = memory.HugepageDirectory
 )
 
-// configuration shows what is wrong with the file, or that there is none.
+// configuration reports errors in the file, or that there is none.
 func configuration(e *examination) {
 	const subject = "configuration"
 	var all config.Errors
@@ -50,8 +50,8 @@ func configuration(e *examination) {
 	}
 }
 
-// running tells whether a switch answers, whether it can be steered, and whether it has lost what
-// it must not.
+// running reports whether a switch answers, whether its control loop runs, and whether it has had
+// lossless drops.
 func running(e *examination) {
 	const subject = "switch"
 	if e.Running != nil && e.Running.StalledNS > 0 {
@@ -72,7 +72,7 @@ func running(e *examination) {
 	}
 }
 
-// kernel compares the kernel's version with what AF_XDP on it is known to do.
+// kernel checks the kernel's version for known behaviour of AF_XDP.
 func kernel(e *examination) {
 	const subject = "kernel"
 	release, err := e.Read("/proc/sys/kernel/osrelease")
@@ -94,7 +94,7 @@ func kernel(e *examination) {
 	}
 }
 
-// mayHaveVeth tells whether a port is a veth device, as far as that is known.
+// mayHaveVeth reports whether a port is, or may be, a veth device.
 func (e *examination) mayHaveVeth() bool {
 	return e.Config == nil || slices.ContainsFunc(e.Config.Ports, func(p config.Port) bool {
 		d, err := e.Device(p.Device)
@@ -102,7 +102,7 @@ func (e *examination) mayHaveVeth() bool {
 	})
 }
 
-// afXDP tries to make a socket.
+// afXDP tries to create a socket.
 func afXDP(e *examination) {
 	const subject = "AF_XDP"
 	switch err := e.Socket(unix.AF_XDP); {
@@ -121,7 +121,7 @@ func afXDP(e *examination) {
 	}
 }
 
-// has tells whether this process has a capability.
+// has reports whether this process has a capability.
 func (e *examination) has(number int) bool { return bit(e.status["CapEff"], number) }
 
 func bit(mask string, number int) bool {
@@ -129,8 +129,8 @@ func bit(mask string, number int) bool {
 	return set>>number&1 == 1
 }
 
-// capabilities lists what a switch lacks that this process would start. Locked memory has a check
-// of its own.
+// capabilities lists the capabilities that a switch started by this process would lack. Locked
+// memory has its own check.
 func capabilities(e *examination) {
 	const subject = "capabilities"
 	if _, known := e.status["CapEff"]; !known {
@@ -152,7 +152,7 @@ func capabilities(e *examination) {
 		e.fail(subject, "", "this process is in a user namespace, as of a rootless container: capabilities there do "+
 			"not let it load XDP "+
 			"programs. Run as root of the machine")
-	case len(unbounded) > 0: // nothing that is granted inside reaches the process
+	case len(unbounded) > 0: // capabilities granted inside do not reach the process
 		e.fail(subject, "",
 			"this process lacks %s, and its bounding set lacks %s: start the container or unit with them "+
 				"(docker: --cap-add, systemd: CapabilityBoundingSet=)", strings.Join(missing, ", "),
@@ -169,14 +169,14 @@ func capabilities(e *examination) {
 	}
 }
 
-// inUserNamespace tells whether user 0 here is not that of the machine.
+// inUserNamespace reports whether user 0 here is not user 0 of the machine.
 func (e *examination) inUserNamespace() bool {
-	text, err := e.Read("/proc/self/uid_map") // first user here, first user outside, how many
+	text, err := e.Read("/proc/self/uid_map") // first user here, first user outside, number of users
 	return err == nil && !slices.Equal(strings.Fields(text), []string{"0", "0", fmt.Sprint(uint32(math.MaxUint32))})
 }
 
-// grant is the command that gives the program all capabilities that it needs, and more, whoever
-// starts it then.
+// grant returns the command that gives the program file all the capabilities that it needs, and
+// more. They apply to every user who starts it.
 func (e *examination) grant(more ...string) string {
 	names := slices.Clone(more)
 	for _, c := range confine.Needs {
@@ -185,7 +185,8 @@ func (e *examination) grant(more ...string) string {
 	return fmt.Sprintf("setcap %s+ep %s", strings.Join(names, ","), quoted(e.Program))
 }
 
-// lockedMemory compares the limit with what sockets lock: each port all of the memory.
+// lockedMemory compares the limit with the memory that sockets lock: the whole memory for each
+// port.
 func lockedMemory(e *examination) {
 	const subject = "memlock"
 	if e.has(unix.CAP_IPC_LOCK) {
@@ -216,7 +217,7 @@ func lockedMemory(e *examination) {
 	}
 }
 
-// memlock returns the soft and the hard limit of locked memory, in bytes.
+// memlock returns the soft and hard limits of locked memory in bytes.
 func (e *examination) memlock() (soft, hard uint64, known bool) {
 	text, _ := e.Read("/proc/self/limits")
 	for line := range strings.Lines(text) {
@@ -237,12 +238,12 @@ func limit(text string) uint64 {
 	return n
 }
 
-// memoryBytes returns the size of the frame memory.
+// memoryBytes returns the size of the frame memory in bytes.
 func (e *examination) memoryBytes() uint64 {
 	return uint64(e.Config.Memory.Buffers) * uint64(e.Config.Memory.BufferSize)
 }
 
-// least returns the limit of memory that leaves the least; Free is 0 if none can be read.
+// least returns the memory limit with the least left; Place is "" if none can be read.
 func (e *examination) least() (least memory.Limit) {
 	for _, l := range memory.Limits(e.Read) {
 		if least.Place == "" || l.Free < least.Free {
@@ -252,7 +253,7 @@ func (e *examination) least() (least memory.Limit) {
 	return least
 }
 
-// freeMemory compares what is free with what the configuration takes.
+// freeMemory compares free memory with the needs of the configuration.
 func freeMemory(e *examination) {
 	const subject = "memory"
 	least := e.least()
@@ -277,8 +278,8 @@ func freeMemory(e *examination) {
 	e.ok(subject, "%s; %s", takes, left)
 }
 
-// hugepages compares those that are free with those that buffers larger than a page need. Others do
-// without: the kernel makes transparent ones for them.
+// hugepages compares the free hugepages with those needed for buffers larger than a page. Smaller
+// buffers need none: the kernel makes transparent ones.
 func hugepages(e *examination) {
 	const subject = "hugepages"
 	all, err := e.number(hugepageDirectory + "nr_hugepages")
@@ -305,14 +306,14 @@ func hugepages(e *examination) {
 	}
 }
 
-// largeBuffers looks whether there are hugepages for buffers larger than a page, and, if so,
-// whether the kernel takes such buffers at all: without any, that can't be seen.
+// largeBuffers checks whether there are hugepages for buffers larger than a page and, if so,
+// whether the kernel supports such buffers. Without hugepages, that can't be tested.
 func (e *examination) largeBuffers(all, free int) {
 	const subject = "hugepages"
 	size := e.Config.Memory.BufferSize
 	need := int((e.memoryBytes() + hugepageSize - 1) / hugepageSize)
 	available := e.least().Free
-	// to set them aside would leave nothing to anybody
+	// setting them aside would leave no memory for others
 	if missing := uint64(max(0, need-free)) * hugepageSize; missing > available {
 		e.fewerBuffers(subject, available/uint64(size),
 			"buffers of %d bytes need %d hugepages of 2 MiB, %s more than are free, and %s are available", size, need,
@@ -334,12 +335,12 @@ func (e *examination) largeBuffers(all, free int) {
 	e.ok(subject, "buffers of %d bytes need %d of 2 MiB, and %d are free", size, need, free)
 }
 
-// bufferOfPage is the line of the configuration for the largest buffers that need no hugepages.
+// bufferOfPage returns the configuration line for the largest buffers that need no hugepages.
 func (e *examination) bufferOfPage() string {
 	return e.in(&e.Config.Memory, "memory", fmt.Sprintf("buffer_size: %dB", os.Getpagesize()))
 }
 
-// number reads a file that holds one.
+// number reads a file that holds a number.
 func (e *examination) number(path string) (int, error) {
 	text, err := e.Read(path)
 	if err != nil {
@@ -348,12 +349,12 @@ func (e *examination) number(path string) (int, error) {
 	return strconv.Atoi(text)
 }
 
-// stateDirectory is where the settings are kept that a switch puts back.
+// stateDirectory checks the directories that hold the settings a switch will restore.
 func stateDirectory(e *examination) {
 	const subject, within = afxdp.RunDirectory, afxdp.StateDirectory
 	err := e.Write(subject)
 	if err == nil {
-		if err = e.Write(within); errors.Is(err, unix.ENOENT) { // nor is the other there
+		if err = e.Write(within); errors.Is(err, unix.ENOENT) { // neither does the other exist
 			err = nil
 		}
 	}
@@ -366,7 +367,7 @@ func stateDirectory(e *examination) {
 	e.ok(subject, "may be written to: what the devices were set to is kept there")
 }
 
-// controlSocket looks at where the switch would answer. The usual place is that of stateDirectory.
+// controlSocket checks the directory of the control socket. stateDirectory checks the default one.
 func controlSocket(e *examination) {
 	const subject = "control"
 	if e.Config == nil || e.Running != nil || e.Config.Control.Socket == "" {
@@ -380,13 +381,13 @@ func controlSocket(e *examination) {
 	case errors.Is(err, unix.ENOENT):
 		e.fail(subject, fmt.Sprintf("install -d -o %d %s", os.Geteuid(), quoted(directory)),
 			"the socket %s can't be made: there is no such directory", socket)
-	default: // who owns a directory that is there is not to be changed
+	default: // the owner of an existing directory should not be changed
 		e.configured(Error, subject, &e.Config.Control.Socket, "socket: "+config.DefaultSocket,
 			"the socket %s can't be made, since this user may not write to its directory: %v", socket, err)
 	}
 }
 
-// clock looks at what the kernel tells the time by: a worker asks once an iteration.
+// clock checks the kernel's clock source: a worker reads it once per iteration.
 func clock(e *examination) {
 	const subject, directory = "clock", "/sys/devices/system/clocksource/clocksource0/"
 	current, err := e.Read(directory + "current_clocksource")
@@ -394,8 +395,7 @@ func clock(e *examination) {
 		e.warn(subject, "", "its source can't be read: %v", err)
 		return
 	}
-	// Read by the program itself, without a system call (vdso_clock_mode of the kernel's clock
-	// sources).
+	// These are read without a system call (vdso_clock_mode of the kernel's clock sources).
 	quick := []string{"tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page"}
 	if slices.Contains(quick, current) {
 		e.ok(subject, "%s, which is read without a system call", current)

@@ -16,13 +16,14 @@ import (
 	"sluice/pmd/afxdp"
 )
 
-// What sends the ports' frames where sockets would copy them (docs/architecture.md, pmd).
+// Checks of the transmitter, which sends the ports' frames where sockets would copy them
+// (docs/architecture.md, internal/transmitter).
 
-// transmits tells whether the configuration has a transmitter.
+// transmits reports whether the configuration has a transmitter.
 func (e *examination) transmits() bool { return e.Config != nil && e.Config.HasTransmitter() }
 
-// transmission looks at whether there can be one, for whom, and at its CPU; or at what one would
-// bring.
+// transmission checks whether a transmitter can run, its ports and its CPU. Without one in the
+// configuration, it reports whether one would help.
 func transmission(e *examination) {
 	const subject = "transmitter"
 	if e.Config == nil {
@@ -59,12 +60,12 @@ func transmission(e *examination) {
 	e.transmitterCPU(subject, t)
 }
 
-// takesTurns tells whether the transmitter has its CPU in turns with a worker.
+// takesTurns reports whether the transmitter shares its CPU with a worker.
 func (e *examination) takesTurns() bool {
 	return e.transmits() && e.Config.SharesCPU(e.workers())
 }
 
-// transmitterCPU looks at who else is on its CPU: while others have that, frames wait.
+// transmitterCPU checks what else runs on the transmitter's CPU: frames wait meanwhile.
 func (e *examination) transmitterCPU(subject string, t *config.Transmitter) {
 	allowed := cpuList(e.status["Cpus_allowed_list"])
 	online, err := e.Read(cpuDirectory + "online")
@@ -100,13 +101,14 @@ func (e *examination) transmitterCPU(subject string, t *config.Transmitter) {
 		"command line and boot", text, t.CPU)
 }
 
-// starves looks at whether the kernel is fair to others on the CPUs of transmitter and workers.
+// starves checks whether the kernel is fair to other threads on the CPUs of transmitter and
+// workers.
 func (e *examination) starves(subject string) {
 	yes, bySession := thread.Starves(e.Read)
 	fix, other := "", "put the switch into no control group with the cpu controller (systemd: CPUWeight= and "+
 		"CPUQuota=, of any unit)"
 	switch {
-	case !yes, e.Running != nil && !bySession: // a switch that runs has a control group of its own
+	case !yes, e.Running != nil && !bySession: // a running switch has its own control group
 		return
 	case bySession:
 		fix, other = "sysctl kernel.sched_autogroup_enabled=0",
@@ -117,9 +119,9 @@ func (e *examination) starves(subject string) {
 		"misjudges groups of threads: boot one that has commit 101f3498b4bd, such as 6.18.45, or %s", other)
 }
 
-// turns looks at whether a worker and the transmitter can take turns.
+// turns checks whether a worker and the transmitter can take turns.
 func (e *examination) turns(subject string) {
-	const preemption = "/sys/kernel/debug/sched/preempt" // such as none voluntary full (lazy), for root
+	const preemption = "/sys/kernel/debug/sched/preempt" // for example: none voluntary full (lazy); readable by root
 	if modes, _ := e.Read(preemption); strings.Contains(modes, "(lazy)") {
 		e.warn(subject, "echo none > "+preemption,
 			"it takes turns with a worker, which this kernel ends with its tick only, after milliseconds: "+
@@ -129,11 +131,11 @@ func (e *examination) turns(subject string) {
 	e.ok(subject, "it takes turns with a worker on the CPU of that")
 }
 
-// transmitterWaits tells how much the transmitter of the running switch has waited for its CPU.
+// transmitterWaits reports how long the transmitter of the running switch has waited for its CPU.
 func (e *examination) transmitterWaits(subject string, t *config.Transmitter) {
 	const (
-		enough = time.Second // of the thread's life
-		much   = .01         // of it
+		enough = time.Second // lifetime of the thread
+		much   = .01         // share of the lifetime
 	)
 	ran, waited := e.Spent(t.CPU)
 	part := float64(waited) / float64(ran+waited)
@@ -156,7 +158,7 @@ func (e *examination) transmitterWaits(subject string, t *config.Transmitter) {
 	}
 }
 
-// spareCPU says so where a transmitter would do better than sockets, and there is a CPU for it.
+// spareCPU reports if a transmitter would be faster than sockets and a CPU is free for it.
 func (e *examination) spareCPU(subject string) {
 	ports := 0
 	for i := range e.Config.Ports {
@@ -180,7 +182,7 @@ func (e *examination) spareCPU(subject string) {
 	case n < 2:
 		e.ok(subject, "none, and no CPU to spare for one (cpu: worker does without, at the price of some "+
 			"microseconds a frame)")
-	default: // the first ones are where interrupts and everyone else gather
+	default: // interrupts and everything else tend to run on the first CPUs
 		e.configured(Warning, subject, &e.Config.Transmitter.CPU, e.in(&e.Config.Transmitter, "transmitter",
 			fmt.Sprintf("cpu: %d", left[n-1])),
 			"none: of each frame that %d ports send the kernel makes a socket buffer, which takes the worker longer "+
@@ -189,7 +191,7 @@ func (e *examination) spareCPU(subject string) {
 	}
 }
 
-// copies tells whether the kernel copies each frame that the port's socket sends, as far as that is
+// copies reports whether the kernel copies each frame that the port's socket sends, as far as
 // known.
 func (p port) copies() bool {
 	if p.runs != nil {
@@ -198,10 +200,10 @@ func (p port) copies() bool {
 	return p.Mode == config.Copy || p.device.XDPKnown && p.device.XDP&netdev.ZeroCopy == 0
 }
 
-// longestMTU is that of devices of which the transmitter can send all frames.
+// longestMTU is the largest MTU of devices for which the transmitter can send all frames.
 const longestMTU = transmitter.LongestFrame - config.FrameOverhead
 
-// sender tells whether the transmitter can send what the port is to send, where it has to.
+// sender reports whether the transmitter can send the port's frames, if it has to.
 func sender(e *examination, p port) {
 	d := p.device
 	takesNone := d.XDPKnown && d.XDP&netdev.Target == 0
@@ -243,7 +245,7 @@ func sender(e *examination, p port) {
 	}
 }
 
-// peerTakesNone is for a veth device whose peer takes frames of the kernel's stack only.
+// peerTakesNone reports a veth device whose peer accepts frames only from the kernel's stack.
 func (e *examination) peerTakesNone(p port) {
 	const text = "its socket sends, and not the transmitter: its peer takes frames of programs only if it has GRO " +
 		"on, or an XDP program"
@@ -255,8 +257,8 @@ func (e *examination) peerTakesNone(p port) {
 	e.warn(p.Device, peer.in(fmt.Sprintf("ethtool -K %s gro on", quoted(peer.Device))), "%s", text)
 }
 
-// anew returns a command and what has a running switch open the device anew, after which the port
-// is the transmitter's.
+// anew returns a command followed by those that make a running switch open the device anew; after
+// that, the transmitter sends for the port.
 func (p port) anew(command string) string {
 	if p.runs == nil {
 		return command

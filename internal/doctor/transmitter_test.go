@@ -11,8 +11,8 @@ import (
 // transmitted is twoPorts with a transmitter.
 const transmitted = "transmitter: {cpu: 2}" + twoPorts
 
-// cable makes the two devices veth ones whose peers take frames of programs, and the transmitter's
-// CPU one of its own; more may spoil that.
+// cable makes both devices veth devices whose peers accept redirected frames, and reserves the
+// transmitter's CPU for it; more may introduce a problem.
 func cable(more spoiler) spoiler {
 	return func(m *Machine, files map[string]string, devices map[string]*Device) {
 		files[cpuDirectory+"isolated"] = "2-3"
@@ -25,12 +25,12 @@ func cable(more spoiler) spoiler {
 	}
 }
 
-// deaf makes a device one whose peer takes no frames of programs.
+// deaf gives a device a peer that accepts no redirected frames.
 func deaf(peer *Peer) spoiler {
 	return cable(device(func(d *Device) { d.XDP, d.Peer = netdev.Basic|netdev.Redirect, peer }))
 }
 
-// sent is a switch whose transmitter sends, but for what is changed.
+// sent is a switch whose transmitter sends, apart from change.
 func sent(change func(*Running)) func(*Running) {
 	return func(r *Running) {
 		for i := range r.Ports {
@@ -40,12 +40,12 @@ func sent(change func(*Running)) func(*Running) {
 	}
 }
 
-// fellBack makes port2 one whose socket sends.
+// fellBack makes the socket of port2 send.
 func fellBack(r *Running) {
 	r.Ports[1].TX, r.Ports[1].TXWhy = "xsk", "7 frames found no room at its peer"
 }
 
-// spent has the transmitter's thread run and wait.
+// spent sets the times for which the transmitter's thread has run and waited.
 func spent(ran, waited time.Duration) spoiler {
 	return cable(func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Spent = func(int) (time.Duration, time.Duration) { return ran, waited }
@@ -54,7 +54,7 @@ func spent(ran, waited time.Duration) spoiler {
 
 const (
 	withoutSysAdmin = "000001ffffdfffff"
-	withoutPerfmon  = "000001bfffdfffff" // and without cap_sys_admin, which includes it
+	withoutPerfmon  = "000001bfffdfffff" // also without cap_sys_admin, which includes it
 	onAndOff        = " && ip link set dev port2 down && ip link set dev port2 up"
 )
 
@@ -155,8 +155,8 @@ var transmitterAilments = []ailment{
 		status: Warning, about: "port2", say: []string{"by another configuration"}},
 }
 
-// TestTransmitterIsWell: with a transmitter, before a start and beside a switch, on machines where
-// it can send all there is.
+// TestTransmitterIsWell: with a transmitter, before a start and beside a running switch, on
+// machines where it can send all frames.
 func TestTransmitterIsWell(t *testing.T) {
 	const takesTurns, free = "transmitter: {cpu: worker}",
 		"workers: [3]\nports: [{device: port1, speed: 1G, tx: resident}, {device: port2, speed: 1G}]\n"
@@ -186,7 +186,7 @@ func TestTransmitterIsWell(t *testing.T) {
 			if runs {
 				p.Running = runningSwitch(devices)
 				if len(p.Config.Workers) == 0 {
-					p.Running.Workers[0].CPU = 2 // it leaves the transmitter the last one
+					p.Running.Workers[0].CPU = 2 // the last one is left for the transmitter
 				}
 				sent(func(*Running) {})(p.Running)
 			}
