@@ -40,7 +40,7 @@ func TestVeth(t *testing.T) {
 			return err
 		}
 		defer tool.Close()
-		for range 20 { // repeated, because these bits were once random
+		for range 20 { // repeated, because the last 16 bits of header were once uninitialized
 			for _, on := range []bool{false, true} {
 				if err := tool.SetFeatures("b0", map[string]bool{"rx-gro": on}); err != nil {
 					return err

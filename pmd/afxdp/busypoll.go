@@ -17,7 +17,7 @@ const (
 	busyPollTime    = 20 // µs that a poll may wait for a frame; AF_XDP polls once for any value but 0
 	busyPollBudget  = 64 // frames per poll
 	deferHardIRQs   = "2"
-	groFlushTimeout = "200000" // ns until interrupts are on again when nobody polls any more
+	groFlushTimeout = "200000" // ns without a poll until interrupts are enabled again
 )
 
 // preferBusyPoll sets the socket's part of busy polling; Prepare sets the device's.
