@@ -45,7 +45,7 @@ var Needs = []Capability{
 	{unix.CAP_IPC_LOCK, "cap_ipc_lock", "registers the frame memory beyond what RLIMIT_MEMLOCK allows"},
 }
 
-// Params are the files and TCP ports that stay accessible. A file is given by its path: a single
+// Params holds the files and TCP ports that stay accessible. A file is given by its path: a single
 // file, or a directory with everything below it.
 type Params struct {
 	Read  []string // in addition to /proc and /sys

@@ -45,7 +45,7 @@ import (
 	"sluice/internal/xdprun"
 )
 
-// Params are the parameters of a transmitter.
+// Params holds the parameters of a transmitter.
 type Params struct {
 	CPU    int  // the CPU on which it spins
 	Shared bool // with a worker that calls Yield; otherwise the CPU is its own

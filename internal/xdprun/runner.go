@@ -20,7 +20,7 @@ import (
 	"sluice/internal/thread"
 )
 
-// Params are the parameters of a Runner.
+// Params holds the parameters of a Runner.
 type Params struct {
 	Program *ebpf.Program
 	Frame   []byte // a frame's contents when the program first sees it; later, what the program left in it

@@ -83,7 +83,7 @@ const ethernetHeader, tag = 14, 4
 // drop shorter frames.
 const minFrame = 14
 
-// Config are the parameters of Open.
+// Config holds the parameters of Open.
 type Config struct {
 	Device string
 	// Queue is the receive and transmit queue. It must be 0: a device may have only one receive
