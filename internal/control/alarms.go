@@ -11,7 +11,7 @@ import (
 
 // Alarm is a loss that must not happen: frames of a lossless class dropped for want of room.
 type Alarm struct {
-	Since, Until time.Time // when it was seen first and last: up to a second after it happened
+	Since, Until time.Time // first and last seen, up to a second after it happened
 	Device       string
 	CoS          int
 	Reason       string
@@ -19,20 +19,19 @@ type Alarm struct {
 }
 
 const (
-	// alarmsKept bounds the journal.
+	// alarmsKept bounds the number of alarms that are kept.
 	alarmsKept = 64
-	// alarmQuiet is how long nothing is lost after an alarm, so that what is lost later is another
-	// one.
+	// alarmQuiet is the time without a loss after which the next loss is a new alarm.
 	alarmQuiet = 10 * time.Second
-	// alarmsLogged bounds the lines for alarms in one look, which is once a second.
+	// alarmsLogged bounds the lines logged per look, which happens once a second.
 	alarmsLogged = 8
 )
 
-// alarms is the journal of lossless drops. Run's goroutine writes it.
+// alarms keeps the latest lossless drops. Only Run's goroutine writes it.
 type alarms struct {
 	lock   sync.Mutex
-	latest []*Alarm              // the oldest first
-	losses map[alarmSource]*loss // as the last look has found them
+	latest []*Alarm              // oldest first
+	losses map[alarmSource]*loss // as of the last look
 }
 
 // alarmSource is one counter of lossless drops.
@@ -42,13 +41,13 @@ type alarmSource struct {
 	why    dataplane.Drop
 }
 
-// loss is what is known of a counter.
+// loss is the state of one counter.
 type loss struct {
 	frames uint64 // at the last look
-	alarm  *Alarm // the latest, also when the journal has no room for it any more
+	alarm  *Alarm // the latest, even if it was removed to make room
 }
 
-// Alarms returns the latest alarms, the oldest first, to any goroutine.
+// Alarms returns the latest alarms, oldest first. Any goroutine may call it.
 func (s *Switch) Alarms() []Alarm { return s.alarms.all() }
 
 func (a *alarms) all() (all []Alarm) {
@@ -60,13 +59,12 @@ func (a *alarms) all() (all []Alarm) {
 	return all
 }
 
-// look takes in what was lost up to a state, and logs the alarms that begin: each once, however
-// long it lasts.
+// look records what was lost up to a state. It logs each alarm once, when it begins.
 func (a *alarms) look(log *slog.Logger, state *State) {
 	a.lock.Lock()
 	defer a.lock.Unlock()
 	before, begun := a.losses, 0
-	a.losses = make(map[alarmSource]*loss) // a port that was taken out and put in again counts from 0
+	a.losses = make(map[alarmSource]*loss) // a port that was removed and added again counts from 0
 	for i := range state.Ports {
 		device := state.Ports[i].PortInfo.Name
 		state.Ports[i].EachLosslessDrop(func(why dataplane.Drop, cos int, total uint64) {
@@ -85,14 +83,14 @@ func (a *alarms) look(log *slog.Logger, state *State) {
 	}
 }
 
-// takeIn takes in what a counter shows. It returns how many frames more that is than before (nil:
-// nothing), and whether a new alarm begins with them: none does while one of the same source lasts.
+// takeIn records the value of a counter; before is its last state, nil if there is none. It returns
+// the increase, and whether a new alarm begins: none does while one of the same source lasts.
 func (a *alarms) takeIn(source alarmSource, before *loss, total uint64, now time.Time) (frames uint64, begins bool) {
 	l := &loss{frames: total}
 	a.losses[source] = l
 	if frames = total; before != nil {
 		l.alarm = before.alarm
-		if before.frames <= total { // or else it has been begun anew between two looks
+		if before.frames <= total { // otherwise it restarted from 0 between two looks
 			frames -= before.frames
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"sluice/internal/dataplane"
 )
 
-// losses is a switch of which a test says what it has lost.
+// losses is the alarms of a switch whose losses a test sets.
 type losses struct {
 	alarms
 	log   bytes.Buffer
@@ -27,7 +27,7 @@ func newLosses(ports int) *losses {
 	return l
 }
 
-// lose has a port lose frames.
+// lose makes a port lose frames.
 func (l *losses) lose(port, cos int, why dataplane.Drop, frames uint64) {
 	p := &l.state.Ports[port]
 	p.Drops[why][cos] += frames
@@ -36,7 +36,7 @@ func (l *losses) lose(port, cos int, why dataplane.Drop, frames uint64) {
 	}
 }
 
-// lookAfter looks once more when some time has passed.
+// lookAfter looks again after a time.
 func (l *losses) lookAfter(d time.Duration) {
 	l.state.Time = l.state.Time.Add(d)
 	l.look(slog.New(slog.NewTextHandler(&l.log, nil)), &l.state)
@@ -46,14 +46,14 @@ func (l *losses) lines() int { return strings.Count(l.log.String(), "\n") }
 
 func TestAlarms(t *testing.T) {
 	l := newLosses(2)
-	l.lose(0, 0, dataplane.DropIngressFull, 10)    // of a lossy class
+	l.lose(0, 0, dataplane.DropIngressFull, 10)    // a lossy class
 	l.lose(0, lossless, dataplane.DropPortDown, 9) // not for want of room
 	l.lookAfter(time.Second)
 	if len(l.latest) != 0 || l.lines() != 0 {
 		t.Fatalf("%+v, %s", l.all(), &l.log)
 	}
 	begin := l.state.Time.Add(time.Second)
-	for range 5 { // goes on and on: one alarm, logged once
+	for range 5 { // goes on: one alarm, logged once
 		l.lose(1, lossless, dataplane.DropHeadroomFull, 3)
 		l.lookAfter(time.Second)
 	}
@@ -66,15 +66,15 @@ func TestAlarms(t *testing.T) {
 			t.Errorf("no %s in %s", word, &l.log)
 		}
 	}
-	l.lose(1, lossless, dataplane.DropNoBuffer, 1) // for another reason: another alarm
+	l.lose(1, lossless, dataplane.DropNoBuffer, 1) // another reason: another alarm
 	l.lookAfter(alarmQuiet)
 	l.lookAfter(alarmQuiet)
-	l.lose(1, lossless, dataplane.DropHeadroomFull, 1) // after a rest: another one
+	l.lose(1, lossless, dataplane.DropHeadroomFull, 1) // after a quiet time: another one
 	l.lookAfter(time.Second)
 	if len(l.latest) != 3 || l.latest[2].Frames != 1 || l.latest[2].Since != l.state.Time || l.lines() != 3 {
 		t.Errorf("%+v\n%s", l.all(), &l.log)
 	}
-	// the port was taken out and put in again
+	// the port was removed and added again
 	l.state.Ports[1].PortSnapshot = dataplane.PortSnapshot{Lossless: 1 << lossless}
 	l.lookAfter(alarmQuiet)
 	l.lose(1, lossless, dataplane.DropHeadroomFull, 100) // more than it had lost before
@@ -84,7 +84,8 @@ func TestAlarms(t *testing.T) {
 	}
 }
 
-// TestAlarmsAreBounded: neither the journal nor the log grows with how much goes wrong at once.
+// TestAlarmsAreBounded: however much goes wrong at once, both the kept alarms and the log are
+// bounded.
 func TestAlarmsAreBounded(t *testing.T) {
 	const ports, looks = 9, 20
 	l := newLosses(ports)
@@ -105,8 +106,8 @@ func TestAlarmsAreBounded(t *testing.T) {
 	}
 }
 
-// TestMoreAlarmsThanAreKept: an alarm that lasts is logged once, also while there are so many
-// others that the journal has no room for it.
+// TestMoreAlarmsThanAreKept: an alarm that lasts is logged once, even while there are too many
+// others for it to be kept.
 func TestMoreAlarmsThanAreKept(t *testing.T) {
 	const ports, looks = alarmsKept + 1, 5
 	l := newLosses(ports)

@@ -39,7 +39,7 @@ func bridgePort(port *config.Port) bridge.PortParams {
 	switch port.Link {
 	case config.Access:
 		p.Tagged, p.Untagged = new(bridge.VLANSet), true
-	case config.Trunk: // its own VLAN without a tag, the others with one
+	case config.Trunk: // its own VLAN untagged, the others tagged
 		p.Tagged = new(bridge.VLANSet)
 		p.Tagged.AddRange(1, port.PVID-1)
 		p.Tagged.AddRange(port.PVID+1, 4094)
@@ -50,7 +50,7 @@ func bridgePort(port *config.Port) bridge.PortParams {
 	return p
 }
 
-// classifier translates what a port's domain trusts.
+// classifier translates the trust settings of a port's QoS domain.
 func classifier(port *config.Port) bridge.Classifier {
 	c := bridge.Classifier{Trust: bridge.TrustPCP, Default: port.DefaultCoS, STags: port.STag == config.STagPCP}
 	if port.QoS.Trust == config.TrustDSCP {
@@ -67,7 +67,7 @@ func classifier(port *config.Port) bridge.Classifier {
 	return c
 }
 
-// remark translates what frames that leave say of their class.
+// remark translates how a QoS domain marks outgoing frames.
 func remark(q *config.QoSDomain) bridge.Remark {
 	r := bridge.Remark{PCP: new([dataplane.Priorities]uint8), DSCP: new([dataplane.Priorities]uint8)}
 	for cos := range dataplane.Priorities {
@@ -79,7 +79,8 @@ func remark(q *config.QoSDomain) bridge.Remark {
 	return r
 }
 
-// isPlain tells that in a domain the class is the PCP: where all are so, frames need no remark.
+// isPlain reports whether the class in a domain is the PCP. If all domains are plain, frames need
+// no remarking.
 func isPlain(q *config.QoSDomain) bool {
 	for i := range dataplane.Priorities {
 		if q.PCPToCoS[i] != i || q.CoSToPCP[i] != i || q.CoSToDSCP[i] != config.Unmapped {

@@ -52,7 +52,7 @@ ports:
 	}
 }
 
-// TestClassifiers has a domain for each thing that can be trusted.
+// TestClassifiers has a domain for each kind of trust.
 func TestClassifiers(t *testing.T) {
 	p := translate(t, `
 qos:
@@ -69,7 +69,7 @@ ports:
 	roce.Trust, roce.Default, roce.PCP[7], roce.DSCP = bridge.TrustDSCP, 1, 6, all(uint8(1))
 	roce.DSCP[26], roce.DSCP[46], roce.STags = 3, 5, true
 	plain := bridge.PlainClassifier()
-	plain.DSCP = [64]uint8{} // which nobody looks at
+	plain.DSCP = [64]uint8{} // which is not used
 	for i, want := range []bridge.Classifier{tags, roce, plain} {
 		if got := p.Ports[i].Classifier; got != want {
 			t.Errorf("port %d:\ngot  %+v\nwant %+v", i, got, want)
@@ -80,7 +80,7 @@ ports:
 	for i, want := range []struct{ pcp, dscp [8]uint8 }{
 		{[8]uint8{0, 1, 2, 3, 5, 5, 6, 7}, [8]uint8{k, k, k, k, k, k, k, k}},
 		{same, [8]uint8{0, k, k, 26, k, k, k, k}},
-		{same, [8]uint8{k, k, k, k, k, k, k, k}}, // the class of what came by sw1 is not in its tag
+		{same, [8]uint8{k, k, k, k, k, k, k, k}}, // the tag does not have the class of frames from sw1
 	} {
 		if r := p.Ports[i].Remark; r.PCP == nil || r.DSCP == nil || *r.PCP != want.pcp || *r.DSCP != want.dscp {
 			t.Errorf("port %d: remarks %v, %v; want %+v", i, r.PCP, r.DSCP, want)
@@ -95,7 +95,7 @@ func all(cos uint8) (m [64]uint8) {
 	return m
 }
 
-// TestPlainPortsAreLeftAlone: where every class is what the tag says, no frame is touched.
+// TestPlainPortsAreLeftAlone: where the tag of every class is its number, no frame is remarked.
 func TestPlainPortsAreLeftAlone(t *testing.T) {
 	p := translate(t, `
 qos: [{name: mine}]
@@ -140,7 +140,7 @@ ports:
 	}
 }
 
-// TestFloodQueues: they are those of the table, or of the class.
+// TestFloodQueues: they are those of the table, or those of the class.
 func TestFloodQueues(t *testing.T) {
 	const ports = "ports: [{device: sw0, speed: 1G}]\n"
 	if p := translate(t, ports); p.Floods != nil {

@@ -11,46 +11,45 @@ import (
 	"sluice/internal/memory"
 )
 
-// ErrCapturing is that a capture runs already.
+// ErrCapturing is returned by Capture while another capture runs.
 var ErrCapturing = errors.New("control: a capture is running, and a switch does one at a time: end that one first")
 
-// untapTimeout bounds the wait of a capture that ends for the workers to leave it: they may be
-// draining.
+// untapTimeout bounds how long Stop waits for the workers, which may be draining.
 const untapTimeout = drainTimeout + adoptTimeout
 
 const (
-	captureBuffers = 4 << 20 // bytes that a capture takes beside its taps: the file on its way to the client
-	shortestKept   = 64      // bytes of a frame to recommend where memory is short
+	captureBuffers = 4 << 20 // bytes that a capture takes besides its taps: the file on its way to the client
+	shortestKept   = 64      // smallest snap length to recommend when memory is short, bytes
 )
 
-// CaptureParams say which frames are captured. The zero value is all of them, whole.
+// CaptureParams selects the frames to capture. The zero value captures all frames whole.
 type CaptureParams struct {
-	Devices    []string            // ports; none: all
+	Devices    []string            // ports; empty: all
 	Directions dataplane.Direction // 0: both
 	CoS        uint8               // bit n: CoS n; 0: all
-	Drops      bool                // nothing but drops
+	Drops      bool                // only dropped frames
 	SnapLength int                 // bytes kept of a frame; 0: all
 }
 
 // CapturePort is a port whose frames are captured.
 type CapturePort struct {
 	Name  string
-	Label int    // by which a dataplane.Record names it
+	Label int    // its number in a dataplane.Record
 	Speed uint64 // bit/s, when the capture began
 }
 
-// Capture is a running capture. One goroutine uses it.
+// Capture is a running capture. Only one goroutine may use it.
 type Capture struct {
 	s       *Switch
 	ports   []CapturePort
-	taps    []*dataplane.Tap // nil: not begun, or closed
-	started []int64          // by worker: when its clock was 0, ns since 1970
-	stopped bool             // no worker writes to the taps any more
+	taps    []*dataplane.Tap // nil: not started, or closed
+	started []int64          // by worker: the time at which its clock was 0, ns since 1970
+	stopped bool             // no worker writes to the taps
 }
 
-// Capture begins to capture. Frames wait in memory set aside for that until Take sees them; those
+// Capture starts a capture. Frames wait in the capture's own memory until Take reads them; frames
 // that find no room there are counted, and the switch goes on. It fails with ErrCapturing while
-// another capture runs. The caller must Close it. Any goroutine may call it, as Override.
+// another capture runs. The caller must Close it. Any goroutine may call it, like Override.
 func (s *Switch) Capture(ctx context.Context, p CaptureParams) (*Capture, error) {
 	c := &Capture{s: s}
 	if err := s.order(ctx, func() error { return c.begin(p) }); err != nil {
@@ -63,8 +62,8 @@ func (s *Switch) Capture(ctx context.Context, p CaptureParams) (*Capture, error)
 	return c, nil
 }
 
-// begin has the workers run a plan with taps. It is for the goroutine of Run: so the ports are
-// those of that plan, and no reload comes in between.
+// begin has the workers run a plan with taps. It runs on Run's goroutine, so the ports are those of
+// that plan and no reload comes in between.
 func (c *Capture) begin(p CaptureParams) error {
 	params, err := c.params(p)
 	if err != nil {
@@ -84,8 +83,8 @@ func (c *Capture) begin(p CaptureParams) error {
 	return c.s.publish()
 }
 
-// roomFor refuses a capture that the machine, or the control group of this process, has too little
-// memory for: the switch would be killed with it.
+// roomFor refuses a capture if the machine or the process's control group has too little memory for
+// it: the kernel would kill the switch.
 func (s *Switch) roomFor(p dataplane.TapParams) error {
 	takes := func(snap int) (slab, rest uint64) {
 		p.SnapLength = snap
@@ -111,7 +110,7 @@ func (s *Switch) roomFor(p dataplane.TapParams) error {
 		memory.Text(short.Limit.Free), memory.Text(short.Limit.Size), remedy)
 }
 
-// params finds the ports and says what their workers are to do.
+// params returns the parameters of the taps and fills in the captured ports.
 func (c *Capture) params(p CaptureParams) (dataplane.TapParams, error) {
 	if p.Directions == 0 {
 		p.Directions = dataplane.RX | dataplane.TX
@@ -137,21 +136,20 @@ func (c *Capture) params(p CaptureParams) (dataplane.TapParams, error) {
 	return t, nil
 }
 
-// Ports returns the ports that are captured.
+// Ports returns the captured ports.
 func (c *Capture) Ports() []CapturePort { return c.ports }
 
-// PortName returns the name of the port with an id, one that joined the switch after the capture
-// began or has left it since included.
+// PortName returns the name of the port with a number, including ports that joined or left after
+// the capture started.
 func (c *Capture) PortName(id int) string { return c.s.plane.Names()[id] }
 
-// Ended is closed when the switch has ended; the capture then can only be drained.
+// Ended is closed when the switch has ended; then the capture can only be drained.
 func (c *Capture) Ended() <-chan struct{} { return c.s.ended }
 
-// Take shows the frames that wait, at most as many as said, and returns how many there were. at is
-// when the frame was seen, in ns since 1970; all frames of one iteration of a worker have the same
-// time. Frames of a worker come in the order in which it had them, those of several workers in the
-// order of time as far as they wait at once. What see gets is good until it returns; its error ends
-// Take.
+// Take calls see for at most a number of waiting frames, and returns for how many it did. at is
+// when a worker saw the frame, in ns since 1970, the same for all frames of one iteration. Frames
+// of one worker come in the order in which it saw them; waiting frames of several workers are
+// merged by time. The arguments of see are valid until it returns; its error ends Take.
 func (c *Capture) Take(most int, see func(at int64, r *dataplane.Record, frame []byte) error) (n int, err error) {
 	for ; n < most && err == nil; n++ {
 		tap, r, at := c.oldest()
@@ -173,7 +171,7 @@ func (c *Capture) oldest() (tap *dataplane.Tap, oldest *dataplane.Record, at int
 	return tap, oldest, at
 }
 
-// Stop ends the capture; what waits can still be taken.
+// Stop ends the capture. Waiting frames can still be taken.
 func (c *Capture) Stop() error {
 	if c.stopped || c.taps == nil {
 		return nil
@@ -191,7 +189,7 @@ func (c *Capture) Stop() error {
 	return err
 }
 
-// Count returns what was counted at the port with an id, after Stop.
+// Count returns the counts of the port with a number. Call it after Stop.
 func (c *Capture) Count(id int) (n dataplane.TapCount) {
 	for _, t := range c.taps {
 		of := t.Count(id)
@@ -200,14 +198,14 @@ func (c *Capture) Count(id int) (n dataplane.TapCount) {
 	return n
 }
 
-// Close ends the capture and gives its memory back. If the workers can't be stopped from writing
-// there it stays, and there will be no other capture.
+// Close ends the capture and frees its memory. If the workers can't be stopped from writing there,
+// the memory stays, and no other capture can start.
 func (c *Capture) Close() error {
 	if err := c.Stop(); err != nil {
 		return fmt.Errorf("control: the memory of a capture stays taken: %w", err)
 	}
 	if c.taps == nil {
-		return nil // it has not begun, or was closed
+		return nil // it was not started, or is closed
 	}
 	var errs []error
 	for _, t := range c.taps {

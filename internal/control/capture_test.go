@@ -14,8 +14,8 @@ import (
 	"sluice/internal/dataplane"
 )
 
-// TestCapturesComeAndGo: a switch does one at a time, as often as it likes; each sees what came in
-// between its beginning and its end, at times that a clock on the wall agrees with.
+// TestCapturesComeAndGo: a switch runs one capture at a time, any number of times. Each has the
+// frames between its start and its end, with times that agree with the wall clock.
 func TestCapturesComeAndGo(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)
 	for range 20 {
@@ -58,8 +58,8 @@ func TestCapturesComeAndGo(t *testing.T) {
 	}
 }
 
-// TestCapturesThatCannotBe: a port that is none is named beside those that are, and what has failed
-// is in nobody's way.
+// TestCapturesThatCannotBe: the error for an unknown port lists the ports there are, and a capture
+// that failed does not block the next one.
 func TestCapturesThatCannotBe(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)
 	if _, err := y.Capture(t.Context(), CaptureParams{Devices: []string{"port1", "port3"}}); err == nil ||
@@ -68,7 +68,7 @@ func TestCapturesThatCannotBe(t *testing.T) {
 	}
 	hurry, cancel := context.WithCancel(t.Context())
 	cancel()
-	if c, err := y.Capture(hurry, CaptureParams{}); err == nil { // it may have been quicker
+	if c, err := y.Capture(hurry, CaptureParams{}); err == nil { // the order may have been quicker
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -85,8 +85,8 @@ func TestCapturesThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestCaptureNeedsMemory: a capture that a control group has no memory left for is refused, with
-// what is left and what would fit; so much fits. Another capture may follow.
+// TestCaptureNeedsMemory: a capture that a control group has too little memory for is refused, with
+// what is left and what would fit. That does fit. Another capture may follow.
 func TestCaptureNeedsMemory(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)
 	const limit, left = 100 << 20, 16 << 20
@@ -118,8 +118,8 @@ func TestCaptureNeedsMemory(t *testing.T) {
 	}
 }
 
-// TestCaptureOutlivesReloads: it goes on at the ports that stay, and a port that has left and come
-// back is the same.
+// TestCaptureOutlivesReloads: the capture goes on at ports that stay, and a port that has left and
+// come back is the same port.
 func TestCaptureOutlivesReloads(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)
 	c, err := y.Capture(t.Context(), CaptureParams{Directions: dataplane.RX, CoS: 1 << greeting})
@@ -157,8 +157,8 @@ func TestCaptureOutlivesReloads(t *testing.T) {
 	}
 }
 
-// TestCaptureNamesPortsTruly: the number of a port that leaves passes on to another only when its
-// frames have left too, so that these say where they came from; the capture names that one too.
+// TestCaptureNamesPortsTruly: another port gets the number of a port that left only when its frames
+// have left too, so their ingress port is right. The capture names the new port too.
 func TestCaptureNamesPortsTruly(t *testing.T) {
 	y := newYard(t, config.WatchdogOff, time.Second)
 	c, err := y.Capture(t.Context(), CaptureParams{Directions: dataplane.TX, CoS: 1<<lossless | 1<<greeting})
@@ -198,7 +198,7 @@ func TestCaptureNamesPortsTruly(t *testing.T) {
 	sent := map[string]int{}
 	for n := 1; n > 0; {
 		n, err = c.Take(100, func(_ int64, r *dataplane.Record, _ []byte) error {
-			if r.Verdict == dataplane.Forwarded { // and not our own PFC
+			if r.Verdict == dataplane.Forwarded { // not the switch's own PFC frames
 				sent[c.PortName(int(r.Other))+" to "+c.PortName(int(r.Port))]++
 			}
 			return nil
@@ -215,8 +215,7 @@ func TestCaptureNamesPortsTruly(t *testing.T) {
 	}
 }
 
-// TestCaptureOfAPortThatIsLeaving: which ports there are is asked when a reload that is under way
-// is through.
+// TestCaptureOfAPortThatIsLeaving: the ports are looked up after a reload that is under way.
 func TestCaptureOfAPortThatIsLeaving(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)
 	reloaded := make(chan error)

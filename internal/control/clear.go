@@ -12,16 +12,16 @@ import (
 	"sluice/pfc"
 )
 
-// Cleared is what counters said when they were cleared, for whoever shows them since. The counters
-// themselves, which Prometheus gets, go on. It is immutable.
+// Cleared holds the counters as they were when they were cleared, to be subtracted when they are
+// shown. The counters themselves go on, since Prometheus reads them. It is immutable.
 type Cleared struct {
 	At            time.Time
-	State         *State // without ports that have left since, or were taken out and put in again: these count from 0
-	LosslessDrops uint64 // of ports that have left since, too
+	State         *State // without ports that have left since, even if they came back: those count from 0
+	LosslessDrops uint64 // including those of ports that have left since
 }
 
-// ClearCounters has State say from now on what was counted up to this moment. Any goroutine may
-// call it, as Override.
+// ClearCounters has State carry the counters as they are now in Cleared. Any goroutine may call it,
+// like Override.
 func (s *Switch) ClearCounters(ctx context.Context) error {
 	return s.order(ctx, func() error {
 		now, err := s.State()
@@ -34,7 +34,7 @@ func (s *Switch) ClearCounters(ctx context.Context) error {
 	})
 }
 
-// countAnew has a port that comes count from 0.
+// countAnew makes a port that is added count from 0.
 func (s *Switch) countAnew(device string) {
 	before := s.cleared.Load()
 	if before == nil {
@@ -47,9 +47,9 @@ func (s *Switch) countAnew(device string) {
 	s.cleared.Store(&next)
 }
 
-// countPausesAnew forgets what ports without flow control, or without a watchdog, counted of it
-// before counters were cleared. The workers have forgotten it, too: should it be turned on again,
-// it counts from 0.
+// countPausesAnew forgets the cleared counters of pauses and storms of ports whose flow control or
+// watchdog is off. The workers have dropped these counters too: they count from 0 when it is turned
+// on again.
 func (s *Switch) countPausesAnew() {
 	before := s.cleared.Load()
 	if before == nil {
@@ -72,9 +72,9 @@ func (s *Switch) countPausesAnew() {
 	s.cleared.Store(&next)
 }
 
-// ClearFDB forgets learned addresses: those of one device, or of all if that is empty; those
-// of one VLAN, or of all if that is 0. Those that send are learned again at once. Any goroutine
-// may call it, as Override.
+// ClearFDB deletes learned FDB entries: of one device, or of all if device is empty; of one VLAN,
+// or of all if vlan is 0. Active senders are learned again at once. Any goroutine may call it, like
+// Override.
 func (s *Switch) ClearFDB(ctx context.Context, device string, vlan uint16) error {
 	return s.order(ctx, func() error {
 		if s.config.Forwarding.Mode == config.WirePairs {
@@ -92,9 +92,9 @@ func (s *Switch) ClearFDB(ctx context.Context, device string, vlan uint16) error
 	})
 }
 
-// flush has the workers forget addresses. What one learns meanwhile and tells another may be
-// forgotten there, or may be from before: so all forget a second time, and then announce again what
-// they know.
+// flush has the workers delete FDB entries. An entry that one worker learns meanwhile and announces
+// to another may be deleted there, or may be an old one. So all workers flush twice, and then
+// announce what they know.
 func (s *Switch) flush(f dataplane.Flush) error {
 	for _, announce := range []bool{false, false, true} {
 		f.Serial, f.Announce = s.plan.Flush.Serial+1, announce

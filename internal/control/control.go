@@ -1,6 +1,6 @@
-// Package control runs a switch: it makes the dataplane out of a Config, opens the devices,
+// Package control runs a switch: it builds the dataplane from a Config, opens the devices,
 // publishes a Plan whenever a link comes or goes, changes over to another Config, and stops without
-// losing what was accepted.
+// losing accepted frames.
 package control
 
 import (
@@ -28,12 +28,12 @@ const (
 	// adoptTimeout bounds how long a worker may take to adopt a plan. An iteration takes
 	// microseconds.
 	adoptTimeout = 5 * time.Second
-	// retryInterval is how often a device that is up and could not be opened is tried again: what
-	// keeps it from being a port, an XDP program say, may go away without an event.
+	// retryInterval is how often a device that is up but could not be opened is tried again. The
+	// cause, such as another XDP program, may go away without an event.
 	retryInterval = time.Second
-	// stallTime is how long the control loop may do nothing before that is reported. A kernel may
-	// keep it for several times as long, over a device that is opened or closed, and frames are
-	// forwarded meanwhile: WatchdogSec in deploy leaves time for that.
+	// stallTime is how long the control loop may make no progress before that is reported. The
+	// kernel may block it for several times as long while a device is opened or closed; frames are
+	// forwarded meanwhile. WatchdogSec in deploy leaves time for that.
 	stallTime = 5 * time.Second
 )
 
@@ -41,74 +41,74 @@ const (
 type Switch struct {
 	log           *slog.Logger
 	memory        *umem.Memory
-	transmitter   *transmitter.Transmitter // nil: there is none
-	noTransmitter error                    // why there is none, though one was asked for
+	transmitter   *transmitter.Transmitter // nil: none
+	noTransmitter error                    // why there is none although the configuration wants one
 	plane         *dataplane.Switch
 	cpus          []int
 	ring          int // entries of the rings of each port
 	linkSpeed     func(device string) (rate uint64, nominal bool)
 	read          memory.Reader
 
-	// Of the goroutine of Run.
+	// Owned by Run's goroutine.
 	config     *config.Config
-	rates      map[string]uint64 // of links, bit/s, by device: those that config has been fitted to
-	reported   map[string]uint64 // by each device last, bit/s, since there is one of this name
+	rates      map[string]uint64 // of links, bit/s, by device: the rates that config is fitted to
+	reported   map[string]uint64 // rate that each device reported last, bit/s, since a device of this name exists
 	ports      []*port           // in the order of config
 	plan       dataplane.Plan    // the next one to publish
-	stopping   dataplane.Drain   // how far all ports have gone in that
+	stopping   dataplane.Drain   // drain state of all ports in plan
 	events     <-chan afxdp.LinkEvent
 	links      map[string]afxdp.LinkEvent // the latest event of each device
-	failed     chan error                 // of workers that could not run
-	changing   bool                       // from one config to another
-	unrestored []*afxdp.Settings          // of devices that could not be restored
+	failed     chan error                 // from workers that could not run
+	changing   bool                       // a reload is under way
+	unrestored []*afxdp.Settings          // of devices whose settings could not be restored yet
 
-	// For everyone.
+	// Shared.
 	running atomic.Pointer[running]
 	ready   atomic.Bool
-	orders  chan order // for the goroutine of Run
+	orders  chan order // for Run's goroutine
 	alarms  alarms
-	cleared atomic.Pointer[Cleared] // nil: never
-	final   *State                  // once Run has ended
+	cleared atomic.Pointer[Cleared] // nil: counters were never cleared
+	final   *State                  // set when Run has ended
 
 	turned    atomic.Pointer[time.Time] // last call of turn; nil: none yet
 	ended     chan struct{}             // closed when the workers have ended
-	capturing atomic.Bool               // there is a Capture
+	capturing atomic.Bool               // a Capture exists
 }
 
-// running is what others see of what a Reload changes. It is immutable.
+// running is the part of a Switch that Reload changes and other goroutines read. It is immutable.
 type running struct {
 	config *config.Config
-	ports  []*port // of these their numbers and info
+	ports  []*port // only their number and info may be read
 }
 
-// port is a device and what was made of it. Its fields belong to the goroutine of Run.
+// port is a device and its state. Its fields belong to Run's goroutine.
 type port struct {
 	*config.Port
-	number    int // in the dataplane, never another; that of a port that is gone may be given to a new one
+	number    int // in the dataplane; fixed, but a new port may get that of a port that is gone
 	settings  *afxdp.Settings
 	driver    *afxdp.Port
-	wanted    bool   // its device is up: it is to be open
-	leaving   bool   // it is to go
+	wanted    bool   // its device is up, so the port should be open
+	leaving   bool   // it is being removed
 	shut      bool   // by hand
-	complaint string // why it can't be opened, as logged; empty since it last could
-	storm     uint8  // priorities held in storm by hand
-	reported  int64  // the time of the last storm event that was logged, ns of the worker's clock
-	storms    uint64 // storms logged or said to be missing
+	complaint string // why it can't be opened, as last logged; empty once it could
+	storm     uint8  // bit n: priority n is held in a storm by hand
+	reported  int64  // time of the last storm event logged, ns of the worker's clock
+	storms    uint64 // storms logged, or logged as missed
 	sources   [bridge.Anomalies]loggedSources
-	info      atomic.Pointer[PortInfo] // for everyone
+	info      atomic.Pointer[PortInfo] // shared
 }
 
-// PortInfo is what a port has become on this machine.
+// PortInfo is how a port runs on this machine.
 type PortInfo struct {
 	Name   string      `json:"name"`
 	Mode   string      `json:"mode"` // zero-copy, copy (native), copy (generic), or absent
 	Shut   bool        `json:"shut"` // by hand
-	driver *afxdp.Port // the last one, for its counters
-	missed error       // why there is no transmitter for it, though it was to use one
+	driver *afxdp.Port // the latest one, for its counters
+	missed error       // why the transmitter that the port should use does not serve it
 }
 
-// Sender returns who sends the port's frames (afxdp.TXSocket, afxdp.TXTransmitter), and why it is
-// not the transmitter that was asked for; nothing while the port is absent.
+// Sender returns the TX engine of the port (afxdp.TXSocket or afxdp.TXTransmitter), and why that is
+// not the transmitter if one was asked for. It returns nothing while the port is absent.
 func (p *PortInfo) Sender() (who string, why error) {
 	if p.driver == nil || p.Mode == absent {
 		return "", nil
@@ -117,19 +117,19 @@ func (p *PortInfo) Sender() (who string, why error) {
 	return who, cmp.Or(why, p.missed)
 }
 
-// SameDriver tells whether the driver of a port is the one that it was, whose counters have gone
-// on.
+// SameDriver reports whether a port still has the same driver, so that its counters continue.
 func (p *PortInfo) SameDriver(was *PortInfo) bool { return p.driver == was.driver }
 
 // absent is the mode of a port without a device.
 const absent = "absent"
 
-// New makes the switch and its memory; devices are looked at, and not touched before Run.
+// New makes a switch and maps its memory. It reads the devices, but changes nothing there before
+// Run.
 func New(c *config.Config, log *slog.Logger) (*Switch, error) {
 	return newSwitch(c, log, afxdp.LinkSpeed)
 }
 
-// newSwitch is New, with a function that returns the rate of a device's link (afxdp.LinkSpeed).
+// newSwitch is New with a function that returns the rate of a device's link, like afxdp.LinkSpeed.
 func newSwitch(c *config.Config, log *slog.Logger, linkSpeed func(device string) (rate uint64, nominal bool)) (*Switch,
 	error) {
 	s := &Switch{
@@ -141,7 +141,7 @@ func newSwitch(c *config.Config, log *slog.Logger, linkSpeed func(device string)
 	if err != nil {
 		return nil, err
 	}
-	s.config, s.rates = f.config, f.rates // misfits are found when their links come up
+	s.config, s.rates = f.config, f.rates // misfits show when their links come up
 	s.announceAll(c)
 	c = s.config
 	if s.cpus, err = workerCPUs(c); err != nil {
@@ -184,9 +184,9 @@ func (s *Switch) build() error {
 	return err
 }
 
-// Run runs the switch until ctx is done, then drains it and gives the devices back as they were.
-// All that it does to devices happens on the calling goroutine, which must be locked to its thread
-// if that is in another network namespace than the process. It returns nil after a clean stop.
+// Run runs the switch until ctx is done, then drains it and restores the devices. It touches
+// devices only on the calling goroutine, which must be locked to its thread if that thread is in
+// another network namespace than the process. It returns nil after a clean stop.
 func (s *Switch) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, s.unmapMemory()) }()
 	links, stopWatching := context.WithCancel(context.Background())
@@ -199,7 +199,7 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 		s.reportStorms()
 		err = errors.Join(err, s.closeAll(), s.conclude())
 	}()
-	s.restoreLeft(s.isPort) // ports are taken over as they are opened
+	s.restoreLeft(s.isPort) // the ports' own devices are restored as they are opened
 	for _, p := range s.ports {
 		s.turn()
 		if ctx.Err() != nil {
@@ -225,7 +225,7 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 		case o := <-s.orders:
 			err = o.do()
 			if o.done <- err; !errors.Is(err, errStuck) {
-				err = nil // it is the orderer's
+				err = nil // returned to the caller of order
 			}
 		case <-retry.C:
 			s.reportStorms()
@@ -239,11 +239,11 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 	}
 }
 
-// startWorkers starts every worker on its CPU. The function that it returns stops them.
+// startWorkers starts each worker on its CPU. The function that it returns stops them.
 func (s *Switch) startWorkers() (stop func()) {
-	// Workers never rest: the runtime needs threads beside theirs. Those may run on the workers'
-	// CPUs too, where they are rarely seen but soon needed: every 10 ms the runtime preempts a
-	// worker, whose thread sleeps until another thread has passed the turn back to it
+	// Workers never sleep, so the runtime needs more threads. These may run on the workers' CPUs:
+	// they are rarely needed, but then soon. Every 10 ms the runtime preempts a worker, whose
+	// thread sleeps until another thread has passed the turn back to it
 	// (docs/notes/worker-threads.md).
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), len(s.cpus)+2))
 	s.plane.Publish(s.nextPlan())
@@ -268,7 +268,7 @@ func (s *Switch) startWorkers() (stop func()) {
 	}
 }
 
-// nextPlan returns a copy of the plan that nobody will change.
+// nextPlan returns an immutable copy of the plan.
 func (s *Switch) nextPlan() *dataplane.Plan {
 	plan := s.plan
 	plan.Links = slices.Clone(s.plan.Links)
@@ -284,11 +284,10 @@ func (s *Switch) nextPlan() *dataplane.Plan {
 	return &plan
 }
 
-// errStuck means that a worker does not run: there is nothing left to be done with the switch but
-// to end it.
+// errStuck means that a worker does not run. All that can be done is to end the switch.
 var errStuck = errors.New("control: a worker does not run")
 
-// publish makes the workers run the plan and returns when they all do. It fails with errStuck.
+// publish makes the workers run the plan and returns when all do. It fails with errStuck.
 func (s *Switch) publish() error {
 	plan := s.nextPlan()
 	s.plane.Publish(plan)
@@ -306,14 +305,14 @@ func (s *Switch) publish() error {
 	return nil
 }
 
-// turn records that the control loop runs. It is called at least once per retryInterval, and before
-// each device that may take longer.
+// turn records that the control loop makes progress. It is called at least once per retryInterval,
+// and before each operation on a device, which may take longer.
 func (s *Switch) turn() {
 	now := time.Now()
 	s.turned.Store(&now)
 }
 
-// stalled returns how long the control loop has not run, or 0 if that is less than stallTime.
+// stalled returns how long the control loop has made no progress, or 0 if less than stallTime.
 func (s *Switch) stalled() time.Duration {
 	if last := s.turned.Load(); last != nil {
 		if still := time.Since(*last); still > stallTime {
@@ -323,13 +322,13 @@ func (s *Switch) stalled() time.Duration {
 	return 0
 }
 
-// SpareCPU returns a CPU that this process may use and no worker has, or -1.
+// SpareCPU returns a CPU that this process may use and no worker has, or -1 if there is none.
 func (s *Switch) SpareCPU() int { return spareCPU(s.cpus) }
 
 // Ready reports whether Run has tried to open every device that existed at the start.
 func (s *Switch) Ready() bool { return s.ready.Load() }
 
-// Ports returns what the ports have become. Any goroutine may call it.
+// Ports returns how the ports run. Any goroutine may call it.
 func (s *Switch) Ports() []PortInfo {
 	ports := s.running.Load().ports
 	infos := make([]PortInfo, len(ports))
@@ -339,40 +338,39 @@ func (s *Switch) Ports() []PortInfo {
 	return infos
 }
 
-// Config returns the configuration that the switch runs. Any goroutine may call it; nobody may
-// change it.
+// Config returns the running configuration, which must not be changed. Any goroutine may call it.
 func (s *Switch) Config() *config.Config { return s.running.Load().config }
 
 // State is the state of a switch.
 type State struct {
 	Time    time.Time
-	Config  *config.Config // by which it runs
+	Config  *config.Config // the one that runs
 	CPUs    []int          // by worker
 	Ports   []PortState    // in the order of Config
 	Workers []dataplane.Snapshot
-	Cleared *Cleared      // what was counted when counters were cleared; nil: they never were
-	Stalled time.Duration // how long the control loop has not run: no link event or order is handled; 0: it runs
+	Cleared *Cleared      // counters when they were last cleared; nil: never
+	Stalled time.Duration // how long the control loop, which handles link events and orders, has not run; 0: it runs
 }
 
-// PortState is the state of one port: what its worker counts, and what its driver has counted since
-// it was opened.
+// PortState is the state of one port: the counters of its worker, and those of its driver since
+// that was opened.
 type PortState struct {
 	PortInfo
 	dataplane.PortSnapshot
 	Driver pmd.Stats
 }
 
-// State returns the state of the switch while Run runs, to any goroutine.
+// State returns the state of the switch while Run runs. Any goroutine may call it.
 func (s *Switch) State() (*State, error) {
 	return s.stateOf(s.running.Load())
 }
 
-// stateOf returns the state of the ports that there were a moment ago. One that has left since is
-// all zeros: if its number has another port by now, that is not it.
+// stateOf returns the state of the ports in now. A port that has left since is all zeros, even if a
+// new port has its number.
 func (s *Switch) stateOf(now *running) (*State, error) {
 	ports := now.ports
 	state := &State{Config: now.config, CPUs: s.cpus, Ports: make([]PortState, len(ports))}
-	state.Cleared = s.cleared.Load() // before the workers are asked: no counter may be less than it was then
+	state.Cleared = s.cleared.Load() // before the workers are asked, so that no counter is below its value in Cleared
 	place := make(map[string]int)    // in ports, by name
 	for i, p := range ports {
 		place[p.info.Load().Name] = i
@@ -389,7 +387,7 @@ func (s *Switch) stateOf(now *running) (*State, error) {
 			}
 		}
 	}
-	state.Time, state.Stalled = time.Now(), s.stalled() // and not before: a worker may have been waited for
+	state.Time, state.Stalled = time.Now(), s.stalled() // last, since a worker may have taken time to answer
 	for i := range state.Ports {
 		p := &state.Ports[i]
 		if p.PortInfo = *ports[i].info.Load(); p.driver != nil {
@@ -399,18 +397,18 @@ func (s *Switch) stateOf(now *running) (*State, error) {
 	return state, nil
 }
 
-// conclude keeps the last state, for after Run.
+// conclude keeps the last state for Final.
 func (s *Switch) conclude() (err error) {
 	if s.final, err = s.State(); err == nil {
-		s.final.Cleared = nil // in the end all counts
+		s.final.Cleared = nil // the final state counts from the start
 	}
 	return err
 }
 
-// Final returns the state in which Run ended; nil if it failed early.
+// Final returns the state in which Run ended, or nil if it failed early.
 func (s *Switch) Final() *State { return s.final }
 
-// Storms returns how many pause storms the watchdogs have seen.
+// Storms returns how many pause storms the watchdogs have detected.
 func (s *State) Storms() uint64 {
 	n := uint64(0)
 	for i := range s.Ports {
@@ -421,8 +419,8 @@ func (s *State) Storms() uint64 {
 	return n
 }
 
-// LosslessDrops returns how many frames of lossless classes were dropped for want of room, by ports
-// that are gone too: the number that must stay 0.
+// LosslessDrops returns how many frames of lossless classes were dropped for want of room,
+// including those at ports that are gone. It must stay 0.
 func (s *State) LosslessDrops() uint64 {
 	n := uint64(0)
 	for i := range s.Workers {

@@ -8,10 +8,10 @@ import (
 	"sluice/internal/thread"
 )
 
-// workerCPUs returns the CPU of each worker: those of the configuration, or the last one that the
-// process may use and the transmitter has not, since the first ones are where interrupts and
-// everyone else gather. That a CPU can't be had is no mistake of the file: it may be online, or
-// allowed, later.
+// workerCPUs returns the CPU of each worker: those of the configuration or, by default, the last
+// CPU that the process may use and the transmitter does not. Interrupts and other processes gather
+// on the first CPUs. An unavailable CPU is no error of the file: it may come online, or be allowed,
+// later.
 func workerCPUs(c *config.Config) ([]int, error) {
 	allowed, err := thread.AllowedCPUs()
 	if err != nil {
@@ -36,9 +36,9 @@ func workerCPUs(c *config.Config) ([]int, error) {
 	return allowed[last : last+1], nil
 }
 
-// spareCPU returns the first CPU allowed that no worker has, or -1.
+// spareCPU returns the first allowed CPU that no worker has, or -1.
 func spareCPU(workers []int) int {
-	allowed, _ := thread.AllowedCPUs() // none if they can't be read
+	allowed, _ := thread.AllowedCPUs() // empty if they can't be read
 	for _, cpu := range allowed {
 		if !slices.Contains(workers, cpu) {
 			return cpu

@@ -8,8 +8,8 @@ import (
 	"sluice/internal/config"
 )
 
-// TestWorkerLeavesTheTransmitterItsCPU: a worker whose CPU is chosen does not get that of the
-// transmitter, if there is another.
+// TestWorkerLeavesTheTransmitterItsCPU: the default CPU of a worker is not the transmitter's, if
+// there is another.
 func TestWorkerLeavesTheTransmitterItsCPU(t *testing.T) {
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {

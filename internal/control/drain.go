@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// holdTime is how long peers are held in XOFF before no more is taken: time for what was on its
-	// way to arrive.
+	// holdTime is how long peers are held in XOFF before the switch stops receiving, so that frames
+	// under way arrive.
 	holdTime = 200 * time.Millisecond
-	// drainTimeout bounds the wait for what was accepted to leave; a peer that pauses us for ever
-	// ends it.
+	// drainTimeout bounds how long accepted frames may take to leave, since a peer may pause the
+	// switch forever.
 	drainTimeout = 5 * time.Second
 )
 
-// drain stops without loss: every lossless priority of every peer is held in XOFF while what was on
-// its way is still forwarded; then nothing is taken and what was accepted is sent. Its error means
-// that some of that could not be sent. Links are still followed meanwhile.
+// drain stops without loss. It holds every lossless priority of every peer in XOFF and forwards
+// what was on its way; then it receives no more and sends what was accepted. It returns an error if
+// some of that could not be sent. Links are still followed meanwhile.
 func (s *Switch) drain() error {
 	s.log.Info("draining")
 	err := s.closeDead()
@@ -44,7 +44,7 @@ func (s *Switch) drain() error {
 	return err
 }
 
-// closeDead closes the ports that have no link: what their drivers hold can't leave.
+// closeDead closes the ports that have no link: frames that their drivers hold can't leave.
 func (s *Switch) closeDead() error {
 	var errs []error
 	for _, p := range s.ports {
@@ -56,8 +56,8 @@ func (s *Switch) closeDead() error {
 	return errors.Join(errs...)
 }
 
-// followLinks follows links for a time, and closes the ports that lose theirs if the switch is
-// stopping.
+// followLinks handles link events for a time. If the switch is stopping, it closes ports that lose
+// their link.
 func (s *Switch) followLinks(within time.Duration) error {
 	for over := time.After(within); ; {
 		s.turn()
@@ -78,7 +78,7 @@ func (s *Switch) followLinks(within time.Duration) error {
 	}
 }
 
-// waitEmpty waits until the switch holds no frame that it has accepted.
+// waitEmpty waits until the switch holds no accepted frame.
 func (s *Switch) waitEmpty() error {
 	for deadline := time.Now().Add(drainTimeout); ; {
 		if err := s.followLinks(time.Millisecond); err != nil {
@@ -90,7 +90,7 @@ func (s *Switch) waitEmpty() error {
 		}
 		held := 0
 		for _, w := range state.Workers {
-			held += w.CellsInUse // until a frame's buffer is back, wherever it is
+			held += w.CellsInUse // in use until the frame's buffer is back, wherever it is
 		}
 		if held == 0 {
 			return nil
@@ -101,7 +101,7 @@ func (s *Switch) waitEmpty() error {
 	}
 }
 
-// whoHolds says at which ports frames wait.
+// whoHolds lists the ports at which frames wait.
 func whoHolds(state *State) string {
 	var all []string
 	for i := range state.Ports {

@@ -9,12 +9,12 @@ import (
 	"sluice/internal/state"
 )
 
-// fdbTimeout bounds how long a worker may take over one piece of its table.
+// fdbTimeout bounds how long a worker may take for one piece of its table.
 const fdbTimeout = time.Second
 
-// FDB returns the addresses that the switch knows, by VLAN and address. Any goroutine may call it
-// while Run runs. The workers gather them in pieces, so it is no picture of one moment: what is
-// learned or moves meanwhile may be missing.
+// FDB returns the FDB entries, by VLAN and address. Any goroutine may call it while Run runs. The
+// workers gather them in pieces, so it is no snapshot: entries that are learned or move meanwhile
+// may be missing.
 func (s *Switch) FDB(ctx context.Context) ([]state.FDBEntry, error) {
 	all := []state.FDBEntry{}
 	for _, w := range s.plane.Workers {
@@ -31,6 +31,6 @@ func (s *Switch) FDB(ctx context.Context) ([]state.FDBEntry, error) {
 	slices.SortFunc(all, func(a, b state.FDBEntry) int {
 		return cmp.Or(cmp.Compare(a.VLAN, b.VLAN), cmp.Compare(a.MAC, b.MAC), cmp.Compare(a.AgeNS, b.AgeNS))
 	})
-	// Of an address that was met twice, on its way from one place to another, the latest counts.
+	// An address that moved meanwhile may be found twice: the latest entry counts.
 	return slices.CompactFunc(all, func(a, b state.FDBEntry) bool { return a.VLAN == b.VLAN && a.MAC == b.MAC }), nil
 }

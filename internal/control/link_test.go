@@ -14,21 +14,21 @@ import (
 	"sluice/pmd/mem"
 )
 
-// A line is two hosts on links of 1G with a switch between them that sends slower, in virtual time.
+// A line is two hosts on links of 1G and a switch between them that sends slower, in virtual time.
 type line struct {
 	now    int64
 	worker *dataplane.Worker
 	plane  *dataplane.Switch
 	wires  [2]*mem.Wire
 	hosts  [2]*host.Host
-	pauses [2]pauses // that arrived at the hosts
+	pauses [2]pauses // that the hosts received
 }
 
-// pauses are those of the lossless class.
+// pauses are the pauses of the lossless class that a host received.
 type pauses struct {
 	xoff, xon int
-	since     int64 // of the last XOFF, until XON
-	longest   int64 // from one XOFF to the next
+	since     int64 // time of the last XOFF, until XON
+	longest   int64 // longest time from one XOFF to the next
 }
 
 func (p *pauses) add(at int64, quanta uint16) {
@@ -48,8 +48,8 @@ const lineRate = 1_000_000_000
 
 var lineMACs = [2]frame.MAC{0x0200_0000_0001, 0x0200_0000_0002}
 
-// newLine has the first host send lossless frames to the second as fast as its link takes them, and
-// the second pause the switch once.
+// newLine makes a line. The first host sends lossless frames to the second at line rate, and the
+// second pauses the switch once.
 func newLine(t *testing.T, c *config.Config) *line {
 	t.Helper()
 	memory, err := umem.Map(c.Memory.Buffers, c.Memory.BufferSize)
@@ -75,7 +75,7 @@ func newLine(t *testing.T, c *config.Config) *line {
 	return l
 }
 
-// connect puts a host on a wire to a port and returns the switch's end.
+// connect connects a host to a port and returns the switch's end of the wire.
 func (l *line) connect(t *testing.T, memory *umem.Memory, port, ring int) *mem.Port {
 	t.Helper()
 	const buffers, size = 1024, 2048
@@ -123,9 +123,9 @@ func (l *line) run(ns int64) {
 	}
 }
 
-// TestSlowerThanTheLink: a port that sends slower than its link still has a peer that counts pauses
-// by the link, and sends by it. So nothing lossless is lost, and a pause is repeated before it runs
-// out. What the peer asks for is counted alike.
+// TestSlowerThanTheLink: the peer of a port that sends slower than its link still counts pauses,
+// and sends, at the rate of the link. So nothing lossless is lost, and a pause is refreshed before
+// it expires. The pauses of the peer are counted at that rate too.
 func TestSlowerThanTheLink(t *testing.T) {
 	const text = `
 memory: {buffers: 16384}
@@ -168,8 +168,8 @@ ports:
 	}
 }
 
-// TestEndedWhileStarting ends a switch before it has opened its devices, each of which may take
-// seconds: it opens none.
+// TestEndedWhileStarting: a switch that is ended before it has opened its devices, each of which
+// may take seconds, opens none.
 func TestEndedWhileStarting(t *testing.T) {
 	y := emptyYard(t)
 	y.build("ports: [{device: port1, speed: 1M}, {device: port2, speed: 1M}]")

@@ -7,9 +7,9 @@ import (
 	"sluice/internal/memory"
 )
 
-// fits refuses to start a switch that the machine, or the control group of this process, has too
-// little memory for: it would be killed while it takes it. That is no mistake of the file, since
-// another machine, or this one later, may have enough.
+// fits refuses to start a switch if the machine or the process's control group has too little
+// memory for it: the kernel would kill it as it takes the memory. That is no error of the file,
+// since another machine, or this one later, may have enough.
 func fits(c *config.Config, read memory.Reader) error {
 	need := memory.Of(c)
 	if err := need.Fits(read); err != nil {

@@ -8,17 +8,16 @@ import (
 	"sluice/internal/config"
 )
 
-// order is something to be changed, by the goroutine of Run.
+// order is a change to be made by Run's goroutine.
 type order struct {
 	do   func() error
-	done chan error // with room for what do returns: nil when every worker runs the changed plan
+	done chan error // buffered, for do's result: nil once every worker runs the changed plan
 }
 
-// Override is the big red switch: from now on the priorities of a port (bit n: priority n) are
-// treated as in a pause storm, with the watchdog's action, whatever the peer does; or, if not on,
-// they are let go. Others stay as they are. It fails for a port that has no watchdog. Any goroutine
-// may call it while Run runs; it returns when the workers have taken the order, or with the error
-// of ctx.
+// Override puts priorities of a port (bit n: priority n) into a pause storm by hand, with the
+// watchdog's action, whatever the peer does; or ends that, if on is false. Other priorities stay as
+// they are. It fails for a port without a watchdog. Any goroutine may call it while Run runs. It
+// returns when the workers have taken the order, or with the error of ctx.
 func (s *Switch) Override(ctx context.Context, device string, priorities uint8, on bool) error {
 	return s.order(ctx, func() error {
 		p := s.port(device)
@@ -38,8 +37,8 @@ func (s *Switch) Override(ctx context.Context, device string, priorities uint8, 
 	})
 }
 
-// ClearWatermarks begins all user watermarks anew at what is held now. Any goroutine may call it,
-// as Override.
+// ClearWatermarks restarts all user watermarks from the current usage. Any goroutine may call it,
+// like Override.
 func (s *Switch) ClearWatermarks(ctx context.Context) error {
 	return s.order(ctx, func() error {
 		s.plan.Cleared++
@@ -52,8 +51,8 @@ var (
 	errEnded    = errors.New("control: the switch has ended")
 )
 
-// order has the goroutine of Run do something, and returns what came of it. While nobody has begun,
-// ctx ends the wait.
+// order has Run's goroutine call do, and returns its result. ctx ends the wait only until do has
+// started.
 func (s *Switch) order(ctx context.Context, do func() error) error {
 	o := order{do: do, done: make(chan error, 1)}
 	select {
@@ -76,7 +75,7 @@ func (s *Switch) port(device string) *port {
 	return nil
 }
 
-// noPort is that the switch has no port of a name. It says which ones there are.
+// noPort returns the error for an unknown port, with the names of those there are.
 func (s *Switch) noPort(device string) error {
 	var names []string
 	for _, p := range s.ports {

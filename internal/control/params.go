@@ -13,17 +13,17 @@ import (
 )
 
 const (
-	// They bound the entries of a port's rings, and with them the empty buffers it keeps.
+	// These bound the entries of a port's rings, and so the empty buffers that it keeps.
 	minRing, maxRing = 64, 4096
 )
 
-// Params translates a configuration into what the switch is made of. Device addresses are filled in
+// Params translates a configuration into the parameters of a switch. Device addresses are filled in
 // when the devices are opened.
 func Params(c *config.Config, memory *umem.Memory) (dataplane.Params, error) {
 	return params(c, memory, RingSize(c))
 }
 
-// params is Params with rings of so many entries.
+// params is Params with a given number of entries for the rings.
 func params(c *config.Config, memory *umem.Memory, ring int) (dataplane.Params, error) {
 	p := dataplane.Params{Memory: memory, CellSize: c.Memory.Cell, Workers: max(1, len(c.Workers))}
 	p.Bridge = bridgeParams(c)
@@ -38,12 +38,12 @@ func params(c *config.Config, memory *umem.Memory, ring int) (dataplane.Params, 
 	return p, cut(c, &p)
 }
 
-// RingSize returns the entries of the receive ring that each port gets when a switch is started
-// with a configuration.
+// RingSize returns the number of entries of each port's receive ring when a switch starts with a
+// configuration.
 func RingSize(c *config.Config) int { return ringSize(c.Memory.Buffers, len(c.Ports)) }
 
-// budget returns how many frames an iteration may handle so that the response of every port that
-// stops its peer is kept.
+// budget returns how many frames an iteration may handle such that every port with flow control
+// keeps to its response time.
 func budget(c *config.Config) int {
 	response := int64(math.MaxInt64)
 	for i := range c.Ports {
@@ -54,8 +54,8 @@ func budget(c *config.Config) int {
 	return dataplane.Budget(response)
 }
 
-// LeastResponse returns the shortest response that the worker of a port can keep to if nothing
-// interrupts it, in whole microseconds.
+// LeastResponse returns the shortest response that the worker of a port can keep to without
+// interruptions, in whole microseconds.
 func LeastResponse(c *config.Config, p *config.Port) time.Duration {
 	ports := 0
 	for i := range c.Ports {
@@ -66,8 +66,8 @@ func LeastResponse(c *config.Config, p *config.Port) time.Duration {
 	return (time.Duration(dataplane.LeastResponse(ports)) + time.Microsecond - 1).Truncate(time.Microsecond)
 }
 
-// ringSize is the largest power of two such that all ports together keep no more than half of the
-// buffers for reception.
+// ringSize returns the largest power of two, within minRing and maxRing, such that all ports
+// together keep at most half of the buffers for reception.
 func ringSize(buffers, ports int) int {
 	size := maxRing
 	for size > minRing && size*ports > buffers/2 {

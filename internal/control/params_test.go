@@ -91,7 +91,7 @@ ports:
 	}
 }
 
-// TestTutorial: the switch of the tutorial is one.
+// TestTutorial: the tutorial's configuration makes a switch.
 func TestTutorial(t *testing.T) {
 	tutorial, err := os.ReadFile("../../docs/tutorial.md")
 	if err != nil {
@@ -108,7 +108,7 @@ func TestTutorial(t *testing.T) {
 	}
 }
 
-// TestExamples: every example is a switch, whose memory holds what it promises.
+// TestExamples: every example makes a switch whose memory holds what it promises.
 func TestExamples(t *testing.T) {
 	files, err := filepath.Glob("../../examples/*.yaml")
 	if err != nil || len(files) < 6 {
@@ -131,7 +131,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestLimitsAgree: what the configuration lets through, the driver takes.
+// TestLimitsAgree: the driver accepts what the configuration accepts.
 func TestLimitsAgree(t *testing.T) {
 	for size := 2048; size <= 65536; size *= 2 {
 		if c, d := size-config.BufferReserve-config.FrameOverhead, afxdp.MaxMTU(size); c != d {
@@ -159,7 +159,7 @@ ports: [{device: a, speed: 1G}, {device: b, speed: 1G}, {device: c, speed: 1G}, 
 	}
 }
 
-// TestMemoryThatDoesNotFit: the number that the message recommends does.
+// TestMemoryThatDoesNotFit: the number of buffers that the message recommends is enough.
 func TestMemoryThatDoesNotFit(t *testing.T) {
 	text := `
 memory: {buffers: 4096}

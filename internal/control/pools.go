@@ -9,24 +9,24 @@ import (
 	"sluice/internal/dataplane"
 )
 
-// plot is ports that share their cells: all of a worker, or, with a port_buffer, one port alone. It
-// is cut into what is reserved, headroom, and one pool for all classes or two, for lossless and for
-// lossy ones.
+// plot is a set of ports that share cells: all of a worker, or one with a port_buffer. Its cells
+// are divided into reserved cells, headroom, and either one pool for all classes or one each for
+// lossless and lossy classes.
 type plot struct {
-	name     string // of the port; empty: of all
+	name     string // of the port; empty: all ports
 	ports    []*dataplane.PortParams
-	cells    int // with a port_buffer: all that there are; 0: as many as are left
+	cells    int // all its cells if there is a port_buffer; 0: as many as are left
 	reserved int
-	headroom int // over-subscription allowed for
-	room     int // what must be left to share, so that each group can hold a longest frame
+	headroom int // after over-subscription
+	room     int // least cells to share, so that each group can hold a frame of maximum length
 }
 
-// needed returns the least cells that the plot can do with.
+// needed returns the least cells that the plot needs.
 func (p *plot) needed() int { return max(p.cells, p.reserved+p.headroom+p.room) }
 
-// cut cuts the memory of every worker into plots, and every share to what there is to be shared. It
-// refuses a memory that can't keep what is promised. Each worker has an equal part of the buffers,
-// so each has to do.
+// cut divides the memory of every worker into plots, and limits every share to what there is. It
+// refuses a memory that is too small for what is promised. Each worker has an equal part of the
+// buffers, which must suffice for its own ports.
 func cut(c *config.Config, p *dataplane.Params) error {
 	for w := range p.Workers {
 		plots, kept := plotsOf(c, p, w, p.Ports[0].Buffers)
@@ -54,8 +54,8 @@ func cut(c *config.Config, p *dataplane.Params) error {
 	return nil
 }
 
-// plotsOf returns the plots of a worker, and how many of its buffers drivers keep, with rings of so
-// many entries.
+// plotsOf returns the plots of a worker, and how many of its buffers its drivers keep if rings have
+// a given number of entries.
 func plotsOf(c *config.Config, p *dataplane.Params, worker, ring int) (plots []plot, kept int) {
 	for i := range p.Ports {
 		port := &p.Ports[i]
@@ -78,7 +78,7 @@ func plotsOf(c *config.Config, p *dataplane.Params, worker, ring int) (plots []p
 	return plots, kept
 }
 
-// addUp works out what the groups are promised.
+// addUp sums up what the groups are promised.
 func (p *plot) addUp(c *config.Config) {
 	sum, largest := 0, 0
 	for _, port := range p.ports {
@@ -96,8 +96,8 @@ func (p *plot) addUp(c *config.Config) {
 	p.headroom = max(largest, int(math.Ceil(float64(sum)/c.Memory.HeadroomRatio)))
 }
 
-// cut adds the plot's cells and pools to the accounts of its worker, and assigns them to the groups
-// and queues.
+// cut adds the plot's cells and pools to the accounts of its worker, and assigns the pools to the
+// groups and queues.
 func (p *plot) cut(c *config.Config, account *cells.Params) {
 	shared := p.cells - p.reserved - p.headroom
 	lossless, lossy := len(account.Pools), len(account.Pools)
@@ -125,10 +125,10 @@ func (p *plot) cut(c *config.Config, account *cells.Params) {
 	account.Cells += p.cells
 }
 
-// cutShare keeps a group's limit and marks within what its pool has.
+// cutShare limits a group's share and marks to the size of its pool.
 func cutShare(g *cells.GroupParams, shared int) {
 	if g.Share > shared {
-		g.XON = g.XON * shared / g.Share // stays as far below the limit as was meant
+		g.XON = g.XON * shared / g.Share // keeps its ratio to the limit
 		g.Share = shared
 	}
 	limit := g.Reserved + g.Share
@@ -141,7 +141,7 @@ func cutShare(g *cells.GroupParams, shared int) {
 func tooFewBuffers(c *config.Config, p *dataplane.Params) error {
 	remedy := "lower headroom, reserved, or the response and in_flight of the ports, or raise headroom_ratio"
 	switch n := enough(c, p); {
-	case n == c.Memory.Buffers: // receive rings would be shorter, had the switch been started with so many ports
+	case n == c.Memory.Buffers: // a restart with this many ports would make the receive rings shorter
 		remedy = "restart the switch, or " + remedy
 	case n <= config.MaxBuffers:
 		remedy = fmt.Sprintf("raise buffers to %d or more, or %s", n, remedy)
@@ -151,8 +151,7 @@ func tooFewBuffers(c *config.Config, p *dataplane.Params) error {
 			c.Memory.Buffers), remedy)
 }
 
-// enough returns a number of buffers that would do. Rings grow with it, by half as much at the
-// most.
+// enough returns a sufficient number of buffers. Rings grow with it, by at most half as much.
 func enough(c *config.Config, p *dataplane.Params) int {
 	buffers := c.Memory.Buffers
 	for {

@@ -34,7 +34,7 @@ ports: [{device: a, speed: 10G, in_flight: 9KB, response: 0s}, {device: b, speed
 `)
 	const buffers = 4096 - 2*(1024+dataplane.ControlBuffers)
 	account := p.Accounts[0]
-	shared := buffers - 2*1 - 300 // reserved; twice 300 cells of headroom, over-subscribed twice
+	shared := buffers - 2*1 - 300 // reserved; twice 300 cells of headroom, over-subscribed by two
 	want := []cells.PoolParams{{Name: "/lossless", Shared: shared * 60 / 100, Headroom: 300},
 		{Name: "/lossy", Shared: shared - shared*60/100}}
 	if account.Cells != buffers || len(account.Pools) != 2 || account.Pools[0] != want[0] ||
@@ -54,7 +54,7 @@ ports: [{device: a, speed: 10G, in_flight: 9KB, response: 0s}, {device: b, speed
 	}
 }
 
-// TestPortBuffer: the Nexus 5000 has 3072 cells of 160 bytes to a port.
+// TestPortBuffer: the Nexus 5000 has 3072 cells of 160 bytes per port.
 func TestPortBuffer(t *testing.T) {
 	text := `
 memory: {buffers: 16384, profile: nexus5000}
@@ -84,8 +84,8 @@ ports: [{device: a, speed: 10G, cable: 300m, response: 0s}, {device: b, speed: 1
 	}
 }
 
-// TestSharesAreCut to what there is, and their marks with them: XON, half of the share by default,
-// stays half.
+// TestSharesAreCut: shares are limited to what there is, and marks with them: XON, half of the
+// share by default, stays half.
 func TestSharesAreCut(t *testing.T) {
 	p := translate(t, `
 memory: {buffers: 16384, profile: nexus5000}
@@ -134,7 +134,7 @@ ports: [{device: a, speed: 1G, response: 0s}]
 	}
 }
 
-// TestHeadroomFromTheLink: a lossless class without a headroom of its own gets what its port's link
+// TestHeadroomFromTheLink: a lossless class without a configured headroom gets what its port's link
 // needs.
 func TestHeadroomFromTheLink(t *testing.T) {
 	c := parse(t, `

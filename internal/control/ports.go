@@ -18,7 +18,7 @@ var drivingModes = map[config.XDPMode]afxdp.Mode{config.Auto: afxdp.Auto, config
 	config.ZeroCopy: afxdp.ZeroCopy}
 
 // open makes a device a port of the running switch. The port's parked buffers are in the fill ring
-// before the device can look for one.
+// before the device can take one.
 func (s *Switch) open(p *port) error {
 	device, err := net.InterfaceByName(p.Device)
 	if err != nil {
@@ -31,11 +31,11 @@ func (s *Switch) open(p *port) error {
 	if err != nil {
 		return s.atDevice(p, err)
 	}
-	s.restoreAgain() // its own device's settings may be among them
+	s.restoreAgain() // this device's settings may be among them
 	if p.settings, err = afxdp.Prepare(p.Device, afxdp.Options{BusyPoll: p.BusyPoll}); err != nil {
 		return s.atDevice(p, err)
 	}
-	if p.complaint == "" { // else this is tried each second
+	if p.complaint == "" { // otherwise this is tried every second
 		for _, note := range p.settings.Notes() {
 			s.log.Info(note, "port", p.Device)
 		}
@@ -57,7 +57,7 @@ func (s *Switch) open(p *port) error {
 	if why != nil {
 		s.log.Warn("the socket sends", "port", p.Device, "because", why)
 	}
-	link := dataplane.Link{Driver: p.driver, TXRing: p.driver.TXRing()} // not up before an event says so
+	link := dataplane.Link{Driver: p.driver, TXRing: p.driver.TXRing()} // down until an event says otherwise
 	copy(link.MAC[:], device.HardwareAddr)
 	s.plan.Links[p.number] = link
 	s.stopOwnPause(p)
@@ -67,8 +67,7 @@ func (s *Switch) open(p *port) error {
 }
 
 // begin opens a port's device at the start, if it exists and is up. A failure that may pass leaves
-// the port absent, as it does at run time; only missing permissions or kernel features end the
-// switch.
+// the port absent, as at run time; only missing permissions or kernel features end the switch.
 func (s *Switch) begin(p *port) error {
 	if setDown(p.Device) {
 		return nil
@@ -80,8 +79,8 @@ func (s *Switch) begin(p *port) error {
 	return s.tolerate(p, err)
 }
 
-// stopOwnPause has the device of an open port do no PAUSE by itself if the switch does flow control
-// there, or else what it did before: that may change with a reload.
+// stopOwnPause turns off PAUSE in the device of an open port while the switch does flow control
+// there, and restores it otherwise. A reload may change which.
 func (s *Switch) stopOwnPause(p *port) {
 	if p.settings == nil {
 		return
@@ -91,15 +90,15 @@ func (s *Switch) stopOwnPause(p *port) {
 	}
 }
 
-// parked returns the buffers that a port opens with. One that came with a reload may have to wait
-// for them: as long as frames hold more than the switch would now let in, what is left belongs to
-// those that are still under way.
+// parked returns the buffers that a port opens with. A port that came with a reload may have to
+// wait for them: while frames hold more than the switch would now admit, the remaining buffers
+// belong to frames that are still under way.
 func (s *Switch) parked(p *port) ([]uint64, error) {
 	fill := s.plane.Parked(p.number)
 	if len(fill) == s.ring {
 		return fill, nil
 	}
-	if err := s.publish(); err != nil { // with each plan the worker hands out what has come back
+	if err := s.publish(); err != nil { // with each plan the worker hands out the buffers that have come back
 		return nil, err
 	}
 	if fill = s.plane.Parked(p.number); len(fill) < s.ring {
@@ -112,7 +111,7 @@ func (s *Switch) parked(p *port) ([]uint64, error) {
 // errNoDevice means that a port has to wait for its device.
 var errNoDevice = errors.New("control: there is no such device")
 
-// lookForDevices logs which devices do not exist yet or are down. The switch waits for them.
+// lookForDevices logs which devices do not exist yet or are down.
 func (s *Switch) lookForDevices(c *config.Config) {
 	for i := range c.Ports {
 		p := &c.Ports[i]
@@ -124,7 +123,7 @@ func (s *Switch) lookForDevices(c *config.Config) {
 	}
 }
 
-// checkDevices refuses a configuration whose frames are longer than a device's MTU allows.
+// checkDevices refuses a configuration with frames longer than a device's MTU allows.
 func checkDevices(c *config.Config) error {
 	for i := range c.Ports {
 		p := &c.Ports[i]
@@ -150,21 +149,21 @@ func checkMTU(c *config.Config, p *config.Port, device *net.Interface) error {
 		fmt.Sprintf("write mtu: %d, or `ip link set %s mtu %d`", device.MTU-need+p.MTU, p.Device, need))
 }
 
-// atDevice places an error about a device at its line of the configuration.
+// atDevice adds a device's line of the configuration to an error.
 func (s *Switch) atDevice(p *port, err error) error {
 	at := s.config.Problem(&p.Port.Device, "", "")
 	return fmt.Errorf("%s:%d:%d: %w", at.File, at.Line, at.Column, err)
 }
 
-// close takes a port out of the switch, in three steps: the worker polls memory that closing the
-// driver unmaps.
+// close takes a port out of the switch, in three steps, since closing the driver unmaps memory that
+// the worker polls.
 func (s *Switch) close(p *port) error {
 	if p.driver == nil {
 		return nil
 	}
 	s.plan.Links[p.number] = dataplane.Link{}
 	if err := s.publish(); err != nil {
-		// the driver stays open till the process ends: its memory is still looked at
+		// the driver stays open until the process ends, since a worker may still use its memory
 		return errors.Join(err, s.restore(p))
 	}
 	err := p.driver.Close()
@@ -186,8 +185,8 @@ func (s *Switch) restore(p *port) error {
 	return err
 }
 
-// restoreAgain restores settings that could not be restored before. While the process is out of
-// descriptors they have to wait; what fails otherwise stays on disk, for the next Prepare.
+// restoreAgain restores settings that could not be restored before. They wait while the process is
+// out of descriptors; if it fails otherwise, they stay on disk for the next Prepare.
 func (s *Switch) restoreAgain() {
 	s.unrestored = slices.DeleteFunc(s.unrestored, func(settings *afxdp.Settings) bool {
 		s.turn()
@@ -205,9 +204,9 @@ func (s *Switch) restoreAgain() {
 	})
 }
 
-// restoreLeft restores the devices of this network namespace, but those that keep reports, that a
-// switch had when it was killed. What fails stays on disk, for the end of this switch or for the
-// next one.
+// restoreLeft restores the devices of this network namespace that a killed switch left behind,
+// except those for which keep is true. If that fails, their settings stay on disk for the end of
+// this switch or for the next one.
 func (s *Switch) restoreLeft(keep func(device string) bool) {
 	s.turn()
 	devices, err := afxdp.Recover(keep)
@@ -219,7 +218,7 @@ func (s *Switch) restoreLeft(keep func(device string) bool) {
 	}
 }
 
-// isPort reports whether a device is to be a port: one that is open, or may be opened at any time.
+// isPort reports whether a device is a port of the switch, open or not.
 func (s *Switch) isPort(device string) bool { return s.port(device) != nil }
 
 func (s *Switch) closeAll() error {
@@ -229,26 +228,26 @@ func (s *Switch) closeAll() error {
 		errs = append(errs, s.close(p))
 	}
 	s.restoreAgain()
-	s.restoreLeft(func(string) bool { return false }) // ports that were never opened, too
+	s.restoreLeft(func(string) bool { return false }) // including ports that were never opened
 	return errors.Join(errs...)
 }
 
-// lostLinks logs that changes of links were missed. Any goroutine may call it.
+// lostLinks logs that link events were missed. Any goroutine may call it.
 func (s *Switch) lostLinks(why error) {
 	s.log.Warn("link changes missed; all links are listed again", "error", why)
 }
 
-// handle follows a link: down and up, gone and back, with another address. Its error ends the
-// switch; that a port can't be opened does not.
+// handle follows a link event: down, up, gone, back, or another address. Its error ends the switch;
+// a port that can't be opened is no error.
 func (s *Switch) handle(e afxdp.LinkEvent) error {
 	latest := e
-	latest.Back = false // it is no news to a port that comes later
+	latest.Back = false // no news to a port that is added later
 	s.links[e.Device] = latest
 	if e.Gone {
 		delete(s.links, e.Device)
 	}
 	if e.Gone || e.Back {
-		delete(s.reported, e.Device) // another device reported that
+		delete(s.reported, e.Device) // the rate was that of another device
 	}
 	p := s.port(e.Device)
 	if p == nil {
@@ -262,8 +261,8 @@ func (s *Switch) handle(e afxdp.LinkEvent) error {
 	return s.tolerate(p, err)
 }
 
-// setMAC tells the workers the address of an open port's device, which may change at any time: PFC
-// frames come from there, and nobody else is learned there.
+// setMAC tells the workers the address of an open port's device, which may change at any time. It
+// is the source of PFC frames, and is never learned.
 func (s *Switch) setMAC(p *port, mac [6]byte) error {
 	link := &s.plan.Links[p.number]
 	if p.driver == nil || link.MAC == mac {
@@ -277,8 +276,8 @@ func (s *Switch) setMAC(p *port, mac [6]byte) error {
 	return nil
 }
 
-// bringUpAll has another look at the ports whose device is up: some could not be opened, and links
-// may have other rates.
+// bringUpAll tries again to bring up all ports whose device is up: some could not be opened, and
+// links may have another rate.
 func (s *Switch) bringUpAll() error {
 	for _, p := range s.ports {
 		s.turn()
@@ -291,15 +290,15 @@ func (s *Switch) bringUpAll() error {
 	return nil
 }
 
-// bringUp has a port forward whose device is up. It may not while its configuration does not fit
-// the rate of its link: frames of lossless classes would be lost.
+// bringUp makes a port whose device is up forward. It stays down while the configuration does not
+// fit the rate of its link, since frames of lossless classes would be lost.
 func (s *Switch) bringUp(p *port) error {
 	if p.shut {
 		return nil
 	}
 	if p.driver == nil {
 		if s.stopping != dataplane.Running {
-			return nil // nothing would be taken from it
+			return nil // nothing would be received from it
 		}
 		if err := s.open(p); err != nil {
 			return err
@@ -312,14 +311,14 @@ func (s *Switch) bringUp(p *port) error {
 	return s.setUp(p, true)
 }
 
-// tolerate logs what is wrong with one port, once until it is something else, and returns what is
-// wrong with the switch.
+// tolerate logs the error of one port, unless it is the one last logged, and returns errors of the
+// whole switch.
 func (s *Switch) tolerate(p *port, err error) error {
 	if err == nil || errors.Is(err, errStuck) {
 		return err
 	}
 	if errors.Is(err, errNoDevice) || errors.Is(err, errLater) {
-		return nil // it was said when it went; or comes
+		return nil // already logged, or about to pass
 	}
 	if text := err.Error(); text != p.complaint {
 		p.complaint = text
@@ -332,10 +331,11 @@ func (s *Switch) tolerate(p *port, err error) error {
 	return nil
 }
 
-// follow follows a link. A device without carrier stays open: the kernel still takes frames for it,
-// and drops them. For one that is set down it takes none, so the driver would keep those it has,
-// and peers of other ports would stay in XOFF because of them: closing it gives them back. The
-// event says which it is, as the process may be out of descriptors and unable to ask.
+// follow follows a link. A device without carrier stays open: the kernel still accepts frames for
+// it, and drops them. For a device that is set down it accepts none: the driver would keep its
+// frames, and peers of other ports would stay in XOFF because of them. Closing the driver gives
+// them back. The event says which it is, as the process may be out of descriptors and unable to
+// ask.
 func (s *Switch) follow(p *port, e afxdp.LinkEvent) error {
 	if !e.Up {
 		if err := s.setUp(p, false); err != nil {
@@ -349,12 +349,12 @@ func (s *Switch) follow(p *port, e afxdp.LinkEvent) error {
 		}
 	}
 	if !e.Up {
-		return nil // a device that comes back is set up later
+		return nil // a device that comes back is brought up later
 	}
 	return s.bringUp(p)
 }
 
-// setUp tells the workers that a port has its link, or has lost it.
+// setUp tells the workers that a port has gained or lost its link.
 func (s *Switch) setUp(p *port, up bool) error {
 	link := &s.plan.Links[p.number]
 	if link.Up == up {
@@ -367,19 +367,19 @@ func (s *Switch) setUp(p *port, up bool) error {
 	if err := s.publish(); err != nil {
 		return err
 	}
-	s.log.Info("link changed", "port", p.Device, "up", up) // and all workers know it
+	s.log.Info("link changed", "port", p.Device, "up", up) // all workers know by now
 	return nil
 }
 
-// setDown reports whether a device is set down, where no event says so.
+// setDown asks the kernel whether a device is set down.
 func setDown(device string) bool {
 	i, err := net.InterfaceByName(device)
 	return err == nil && i.Flags&net.FlagUp == 0
 }
 
-// warnOfStalls says so when the worker may be kept from a port for longer than headroom can make up
-// for: frames that find the receive ring full are lost before their class is known. And it says so
-// when the headroom is for less than the worker takes.
+// warnOfStalls warns if the worker may leave a port unattended for longer than headroom makes up
+// for: frames that find the receive ring full are lost before their class is known. It also warns
+// if the headroom is computed for a shorter response than the worker's.
 func (s *Switch) warnOfStalls(p *port) {
 	if p.FlowControl == config.FlowOff || !s.config.Lossless() {
 		return

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/config"
 )
 
-// inHome does something to a device of the switch.
+// inHome calls do with a device of the switch.
 func (y *yard) inHome(device string, do func(netlink.Link) error) {
 	y.t.Helper()
 	onLink(y.t, y.home, device, do)
@@ -30,7 +30,7 @@ func onLink(t *testing.T, at *netns.Namespace, device string, do func(netlink.Li
 	}
 }
 
-// congest has the first host stopped, and returns the address that its PFC frames come from.
+// congest makes the switch pause the first host, and returns the source address of its PFC frames.
 func (y *yard) congest() (from [6]byte) {
 	y.t.Helper()
 	sender := y.hosts[0]
@@ -43,7 +43,7 @@ func (y *yard) congest() (from [6]byte) {
 	return sender.teller
 }
 
-// TestAddressOfAnOpenPort changes: PFC frames come from the new one.
+// TestAddressOfAnOpenPort: when the address changes, PFC frames have the new one.
 func TestAddressOfAnOpenPort(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, 5*time.Second)
 	for i := range byte(3) {
@@ -56,8 +56,8 @@ func TestAddressOfAnOpenPort(t *testing.T) {
 	}
 }
 
-// TestAddressOfAPortHeldDown changes while the configuration does not fit its link: it has the new
-// one when it comes up.
+// TestAddressOfAPortHeldDown: the address changes while the configuration does not fit the link;
+// the port has the new one when it comes up.
 func TestAddressOfAPortHeldDown(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, 5*time.Second)
 	y.rates.Store("port1", uint64(1e8))
@@ -77,7 +77,7 @@ func TestAddressOfAPortHeldDown(t *testing.T) {
 	}
 }
 
-// TestPortRenamed gives a device of a running switch another name, and its own one again.
+// TestPortRenamed renames a device of a running switch, and back.
 func TestPortRenamed(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)
 	promiscuous := func(device string) (is bool) {
@@ -98,8 +98,8 @@ func TestPortRenamed(t *testing.T) {
 	}
 }
 
-// TestSetDownWithoutCarrier sets a device down whose link is down already: its driver leaves, with
-// the frames that it holds.
+// TestSetDownWithoutCarrier sets a device down whose link is down already: its driver is closed,
+// with the frames that it holds.
 func TestSetDownWithoutCarrier(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)
 	onLink(t, y.hosts[1].at, hostDevice, netlink.LinkSetDown)
@@ -107,7 +107,7 @@ func TestSetDownWithoutCarrier(t *testing.T) {
 	if down.Ports[1].Mode == absent {
 		t.Error("a port whose link is down is absent")
 	}
-	// after which the switch is done with that
+	// when this returns, the switch has handled the event
 	if err := y.order(t.Context(), func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}

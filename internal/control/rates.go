@@ -10,21 +10,21 @@ import (
 	"sluice/internal/units"
 )
 
-// A peer counts pauses by the rate of its link, and so does headroom. Only a device knows that
-// rate, and it may be another each time the link comes up. So a configuration is fitted to the
-// rates that devices report, when the switch starts, when it reloads, and when a link turns out to
-// have another rate; that is a reload of the same file. A port is down while the configuration does
-// not fit the rate of its link. The others forward.
+// A peer counts pauses by the rate of its link, and headroom depends on it too. Only the device
+// knows that rate, and it may differ each time the link comes up. So a configuration is fitted to
+// the rates that devices report: when the switch starts, when it reloads, and when a link comes up
+// with another rate, as a reload of the same file. A port is down while the configuration does not
+// fit the rate of its link; the other ports forward.
 
-// fitting is a configuration as it is on the links of its devices.
+// fitting is a configuration fitted to the links of its devices.
 type fitting struct {
 	config  *config.Config
-	rates   map[string]uint64 // of links, bit/s, by device: those that config has been fitted to
-	misfits []string          // devices with links of rates that it could not be fitted to: their ports have to be down
+	rates   map[string]uint64 // of links, bit/s, by device: the rates that config is fitted to
+	misfits []string          // devices whose link rates config could not be fitted to: their ports stay down
 }
 
-// fit fits a file to the rates that links have now, to all that it can be fitted to. It fails if
-// something is wrong with the file itself.
+// fit fits a file to the current rates of the links, as far as possible. It fails if the file
+// itself is wrong.
 func (s *Switch) fit(file *config.Config) (f fitting, err error) {
 	f.rates = make(map[string]uint64)
 	for i := range file.Ports {
@@ -56,7 +56,7 @@ func (s *Switch) fit(file *config.Config) (f fitting, err error) {
 	return f, nil
 }
 
-// on returns a configuration as it is on links of these rates, or why there can be none.
+// on returns a configuration fitted to links of these rates, or why it can't be.
 func (s *Switch) on(file *config.Config, rates map[string]uint64) (next *config.Config, err error) {
 	if next, err = file.OnLinks(rates); err != nil {
 		return nil, err
@@ -70,8 +70,8 @@ func (s *Switch) on(file *config.Config, rates map[string]uint64) (next *config.
 	return next, err
 }
 
-// rateOf returns the rate of a port's link, bit/s; 0: what the file says counts. A device that
-// reports none now, as without a link, has the one that it reported last.
+// rateOf returns the rate of a port's link, bit/s, or 0 if that of the file counts. A device that
+// reports none, as without a link, has the rate that it reported last.
 func (s *Switch) rateOf(c *config.Config, p *config.Port) uint64 {
 	rate, nominal := s.linkSpeed(p.Device)
 	if nominal && c.Given(&p.LinkSpeed) {
@@ -83,15 +83,14 @@ func (s *Switch) rateOf(c *config.Config, p *config.Port) uint64 {
 	return s.reported[p.Device]
 }
 
-// announceAll logs which ports of a configuration, as the file has it, are on links of other rates,
-// now that the switch has it.
+// announceAll logs which ports have links with other rates than the file says.
 func (s *Switch) announceAll(c *config.Config) {
 	for i := range c.Ports {
 		s.announce(c, &c.Ports[i], s.config.Ports[i].LinkSpeed)
 	}
 }
 
-// announce logs that a port of a configuration is on a link of another rate.
+// announce logs that a port has a link with another rate than the file says.
 func (s *Switch) announce(c *config.Config, p *config.Port, rate uint64) {
 	if rate == p.LinkSpeed {
 		return
@@ -107,8 +106,8 @@ func (s *Switch) announce(c *config.Config, p *config.Port, rate uint64) {
 // errLater means that a port has to wait until the switch has changed its configuration.
 var errLater = errors.New("control: the configuration is being changed")
 
-// followRate makes a port count by the rate that its link has now. It fails if the configuration
-// does not fit that rate.
+// followRate refits the configuration to the current rate of a port's link. It fails if the
+// configuration does not fit that rate.
 func (s *Switch) followRate(p *port) error {
 	rate := s.rateOf(s.config, p.Port)
 	if rate == s.rates[p.Device] {

@@ -11,7 +11,7 @@ import (
 	"sluice/internal/config"
 )
 
-// started makes a switch whose links have these rates, and has nothing of devices.
+// started makes a switch whose links have these rates, without devices.
 func started(t *testing.T, text string, linkSpeed func(device string) (uint64, bool)) *Switch {
 	t.Helper()
 	s, err := newSwitch(parse(t, text), slog.New(slog.NewTextHandler(t.Output(), nil)), linkSpeed)
@@ -26,8 +26,8 @@ func started(t *testing.T, text string, linkSpeed func(device string) (uint64, b
 	return s
 }
 
-// TestLinksThatAStartDoesNotFit: a switch starts on links that its configuration does not fit.
-// There it counts by the rates of the file, and by those of the links elsewhere.
+// TestLinksThatAStartDoesNotFit: a switch starts on links that its configuration does not fit. For
+// these it uses the rates of the file, for the others those of the links.
 func TestLinksThatAStartDoesNotFit(t *testing.T) {
 	const port3 = "  - {device: port3, speed: 1M, in_flight: 2KB}\n"
 	little := strings.Replace(reloadText(16, port2Text+port3), "buffers: 2048", "port_buffer: 840KB, buffers: 4096", 1)
@@ -65,7 +65,7 @@ func TestLinksThatAStartDoesNotFit(t *testing.T) {
 	}
 }
 
-// TestFileAtFault: what is wrong with the file by itself ends a start, whatever the links have.
+// TestFileAtFault: an error of the file itself ends a start, whatever the rates of the links.
 func TestFileAtFault(t *testing.T) {
 	text := strings.Replace(reloadText(16, port2Text), "buffers: 2048,", "buffers: 256,", 1)
 	_, err := newSwitch(parse(t, text), slog.New(slog.NewTextHandler(t.Output(), nil)),
@@ -76,7 +76,8 @@ func TestFileAtFault(t *testing.T) {
 	}
 }
 
-// TestNominalRate: link_speed overrules the rate that a virtual device reports, and no other one.
+// TestNominalRate: link_speed overrides the rate that a virtual device reports, but not that of a
+// real one.
 func TestNominalRate(t *testing.T) {
 	for _, test := range []struct {
 		port    string
@@ -95,8 +96,8 @@ func TestNominalRate(t *testing.T) {
 	}
 }
 
-// TestLinkOfAnotherRate: a port follows the rate of its link while it runs. It is down as long as
-// the configuration does not fit that rate, and nobody else is.
+// TestLinkOfAnotherRate: a running port follows the rate of its link. It is down while the
+// configuration does not fit that rate; other ports are not.
 func TestLinkOfAnotherRate(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	if p := y.Config().Ports[0]; p.LinkSpeed != 1e6 {
@@ -126,7 +127,7 @@ func TestLinkOfAnotherRate(t *testing.T) {
 	}
 	y.awaitState("port1 to count by 100M", is(true, 1e8))
 	y.greet(0, 1)
-	y.rates.Delete("port1") // it says nothing now: the rate that it had counts
+	y.rates.Delete("port1") // it reports nothing now: the last rate counts
 	if err := y.Reload(t.Context(),
 		parse(t, strings.Replace(reloadText(33, port2Text), ", headroom: 256KiB", ", headroom: 700KB",
 			1))); err != nil {
@@ -138,8 +139,8 @@ func TestLinkOfAnotherRate(t *testing.T) {
 	y.greet(1, 0)
 }
 
-// TestReloadThatALinkDoesNotFit: the reload is done, the port of that link goes down with it, and
-// comes up again with one that fits. One whose file is at fault changes nothing.
+// TestReloadThatALinkDoesNotFit: the reload succeeds, the port of that link goes down, and comes up
+// again with a configuration that fits. One whose file is wrong changes nothing.
 func TestReloadThatALinkDoesNotFit(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	y.rates.Store("port1", uint64(1e7))
@@ -179,8 +180,8 @@ func TestReloadThatALinkDoesNotFit(t *testing.T) {
 	y.greet(1, 0)
 }
 
-// TestRunOnALinkThatDoesNotFit: a switch that starts holds that port down, and no other; it comes
-// up with a rate that fits.
+// TestRunOnALinkThatDoesNotFit: a switch that starts holds down only that port, until its link has
+// a rate that fits.
 func TestRunOnALinkThatDoesNotFit(t *testing.T) {
 	y := emptyYard(t)
 	y.rates.Store("port1", uint64(1e8))
@@ -195,8 +196,8 @@ func TestRunOnALinkThatDoesNotFit(t *testing.T) {
 	y.greet(0, 1)
 }
 
-// TestRateOfAnotherDevice: what a device reported is forgotten with it. Another one of its name
-// reports nothing, so the file counts.
+// TestRateOfAnotherDevice: the rate that a device reported is forgotten when the device goes.
+// Another one of that name reports nothing, so the file counts.
 func TestRateOfAnotherDevice(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	y.rates.Store("port1", uint64(1e7))

@@ -11,13 +11,13 @@ import (
 )
 
 // Reload changes over to another configuration while frames are forwarded. It returns nil when all
-// workers run it, or why they do not: config.Errors if a key is at fault, which includes those that
-// can't change while the switch runs (config.Config.Follow). Then nothing has changed. Any
-// goroutine may call it while Run runs.
+// workers run it. Otherwise nothing has changed; the error is a config.Errors if a key is at fault,
+// which includes keys that can't change while the switch runs (config.Config.Follow). Any goroutine
+// may call it while Run runs.
 //
-// All but ports changes between two iterations. A port that goes is stopped as the whole switch
-// would be: its peer is held in XOFF while what was on its way is still forwarded. A port that
-// comes is opened like any other when its device is up.
+// Everything but ports changes between two iterations. A port that is removed stops like a whole
+// switch: its peer is held in XOFF while frames on their way are still forwarded. A port that is
+// added opens when its device is up.
 func (s *Switch) Reload(ctx context.Context, next *config.Config) error {
 	return s.order(ctx, func() error { return s.reload(next) })
 }
@@ -49,13 +49,13 @@ func (s *Switch) reload(file *config.Config) error {
 		}
 	}
 	for _, device := range f.misfits {
-		s.port(device).complaint = "" // it is said again, of this file
+		s.port(device).complaint = "" // log it again, with the line of this file
 	}
 	return s.bringUpAll()
 }
 
-// change changes over to a configuration that may follow the one that runs. It returns the ports
-// that come with it.
+// change changes over to a configuration that may follow the running one. It returns the ports that
+// were added.
 func (s *Switch) change(f fitting) (came []*port, err error) {
 	s.changing = true
 	defer func() { s.changing = false }()
@@ -87,7 +87,7 @@ func (s *Switch) change(f fitting) (came []*port, err error) {
 	return came, nil
 }
 
-// holdDown has the next plan find these devices without a link.
+// holdDown marks these devices as without a link in the next plan.
 func (s *Switch) holdDown(devices []string) {
 	for _, device := range devices {
 		p := s.port(device)
@@ -97,8 +97,9 @@ func (s *Switch) holdDown(devices []string) {
 	}
 }
 
-// numbersOf returns the numbers that ports of a configuration have in the dataplane, by their place
-// in it: those that they have, or, for ports that come, vacant ones of their worker, or new ones.
+// numbersOf returns the dataplane numbers of a configuration's ports, in the order of the
+// configuration. Existing ports keep theirs; new ports get vacant numbers of their worker, or new
+// ones.
 func (s *Switch) numbersOf(next *config.Config) ([]int, error) {
 	var vacant []int
 	if slices.ContainsFunc(next.Ports, func(c config.Port) bool { return s.port(c.Device) == nil }) {
@@ -126,10 +127,10 @@ func (s *Switch) numbersOf(next *config.Config) ([]int, error) {
 	return numbers, nil
 }
 
-// vacant returns the numbers that a port may get: no other has one of them, and no frame is under
-// way that came in at one that had it. Such frames may wait for as long as another port is paused.
-// They are charged to that number, which would hold up its next port, and say by it where they came
-// from.
+// vacant returns the numbers that a new port may get: no port has them, and no frame that came in
+// there is still under way. Such frames may wait for as long as another port is paused. They are
+// charged to that number, which would hold up its next port, and their ingress port is read from
+// it.
 func (s *Switch) vacant() (numbers []int, err error) {
 	state, err := s.State()
 	if err != nil {
@@ -145,8 +146,8 @@ func (s *Switch) vacant() (numbers []int, err error) {
 	return numbers, nil
 }
 
-// arrange gives the ports of p, which are in the order of the configuration, their numbers. Numbers
-// that no port has are vacant.
+// arrange puts the ports of p, which are in the order of the configuration, in the order of their
+// numbers. Numbers without a port are vacant.
 func (s *Switch) arrange(p dataplane.Params, numbers []int) dataplane.Params {
 	ports := p.Ports
 	bridges := p.Bridge.Ports
@@ -173,7 +174,7 @@ func (s *Switch) arrange(p dataplane.Params, numbers []int) dataplane.Params {
 	return p
 }
 
-// dismiss takes the ports out of the switch that a configuration no longer has.
+// dismiss removes the ports that a configuration no longer has.
 func (s *Switch) dismiss(next *config.Config) error {
 	var leaving []*port
 	for _, p := range s.ports {
@@ -199,11 +200,11 @@ func (s *Switch) dismiss(next *config.Config) error {
 			}
 		}
 	}
-	s.reportStorms() // and losses: it is the last look at those that leave
+	s.reportStorms() // storms and losses, for the last time for the ports that leave
 	return nil
 }
 
-// take makes the ports those of a configuration, and returns the ones that come.
+// take makes the ports those of a configuration, and returns the new ones.
 func (s *Switch) take(next *config.Config, numbers []int) (came []*port) {
 	ports := make([]*port, len(next.Ports))
 	for i, number := range numbers {
@@ -215,7 +216,7 @@ func (s *Switch) take(next *config.Config, numbers []int) (came []*port) {
 			came = append(came, p)
 		}
 		if p.Port = c; next.Watchdog.Action == config.WatchdogOff || c.FlowControl == config.FlowOff {
-			p.storm = 0 // nobody holds one, and nobody could let it go
+			p.storm = 0 // storms held by hand end: without a watchdog they could not be released
 		}
 		ports[i] = p
 	}

@@ -16,8 +16,8 @@ import (
 	"sluice/internal/dataplane"
 )
 
-// reloadText is a configuration of a yard, with so much of the shared memory for the lossless
-// class, and other ports.
+// reloadText is a configuration of a yard in which the lossless class has a share of the memory,
+// with more ports.
 func reloadText(share int, more string) string {
 	return fmt.Sprintf(`
 memory: {buffers: 2048, buffer_size: 2048B}
@@ -30,8 +30,8 @@ ports:
 
 const port2Text = "  - {device: port2, speed: 1M, in_flight: 2KB}\n"
 
-// TestReloadWhileWatched: others may look at a switch at any time while it reloads, with ports that
-// go and come back.
+// TestReloadWhileWatched: the state may be read at any time during reloads that remove ports and
+// add them again.
 func TestReloadWhileWatched(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	stop := make(chan struct{})
@@ -73,8 +73,8 @@ func TestReloadWhileWatched(t *testing.T) {
 	y.awaitState("port2", func(s *State) bool { return s.Ports[1].Up })
 }
 
-// TestPortWaitsForBuffers: a port that comes while frames fill the memory opens when they have
-// left, and takes nothing from them.
+// TestPortWaitsForBuffers: a port that is added while frames fill the memory opens when they have
+// left, and takes no memory from them.
 func TestPortWaitsForBuffers(t *testing.T) {
 	y := newYard(t, config.WatchdogOff, detection)
 	if err := y.Reload(t.Context(), parse(t, reloadText(4096, port2Text))); err != nil {
@@ -114,8 +114,8 @@ func TestPortWaitsForBuffers(t *testing.T) {
 	y.awaitState("port3 to open", func(s *State) bool { return s.Ports[2].Mode != "absent" })
 }
 
-// TestStormsOfAWatchdogThatIsGone: a reload that takes the watchdog away takes its count of storms
-// too, and nothing is missing.
+// TestStormsOfAWatchdogThatIsGone: a reload that removes the watchdog removes its count of storms,
+// and none is logged as missed.
 func TestStormsOfAWatchdogThatIsGone(t *testing.T) {
 	var log strings.Builder
 	p := newPort(&config.Port{Device: "a"}, 0)
@@ -127,8 +127,8 @@ func TestStormsOfAWatchdogThatIsGone(t *testing.T) {
 	}
 }
 
-// TestPortsThatNeedARestart: receive rings keep their size while a switch runs. So there may be no
-// room for ports for which there is room at a start, and more buffers are not what is missing.
+// TestPortsThatNeedARestart: receive rings keep their size while a switch runs, so ports may not
+// fit that would fit at a start. The error does not ask for more buffers.
 func TestPortsThatNeedARestart(t *testing.T) {
 	text := reloadText(16, port2Text+
 		"  - {device: port3, speed: 1M, in_flight: 2KB}\n  - {device: port4, speed: 1M, in_flight: 2KB}\n")
@@ -143,8 +143,8 @@ func TestPortsThatNeedARestart(t *testing.T) {
 	}
 }
 
-// TestReloadRefuses: what can't change is refused by name, and nothing else of that configuration
-// is taken.
+// TestReloadRefuses: keys that can't change are refused by name, and nothing of that configuration
+// is applied.
 func TestReloadRefuses(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	before := y.Config()
@@ -185,9 +185,8 @@ func TestReloadRefuses(t *testing.T) {
 	}
 }
 
-// TestStormByHandEndsWithTheWatchdog: a reload that takes the watchdog away lets go of what is held
-// in a storm by hand, which nobody could let go of any more. It does not come back with the
-// watchdog.
+// TestStormByHandEndsWithTheWatchdog: a reload that removes the watchdog ends storms held by hand,
+// which could not be ended otherwise. They do not come back with the watchdog.
 func TestStormByHandEndsWithTheWatchdog(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	if err := y.Override(t.Context(), "port2", 1<<lossless, true); err != nil {
@@ -207,8 +206,8 @@ func TestStormByHandEndsWithTheWatchdog(t *testing.T) {
 	}
 }
 
-// TestStateOfPortsThatHaveGone: who has asked for the ports there were does not get those that have
-// their numbers now.
+// TestStateOfPortsThatHaveGone: a state of the former ports does not have the counters of the ports
+// that have their numbers now.
 func TestStateOfPortsThatHaveGone(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	before := y.running.Load()

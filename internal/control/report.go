@@ -12,9 +12,9 @@ import (
 	"sluice/pfc"
 )
 
-// Report says how the switch is, whose program has a version, and its latest alarms. Counters are
-// those since they were last cleared. Of the configuration it has the name of the file; the rest is
-// for a console.Reloader to say.
+// Report returns the state of a switch whose program has a version, with its latest alarms.
+// Counters are those since they were last cleared. Of the configuration it has only the file's
+// name; a console.Reloader knows the rest.
 func (s *State) Report(version string, alarms []Alarm) *state.Switch {
 	r := s.Total()
 	r.Version = version
@@ -31,8 +31,8 @@ func (s *State) Report(version string, alarms []Alarm) *state.Switch {
 	return r
 }
 
-// before is what counters said when they were cleared. Those of a driver that is another one since
-// are left out.
+// before returns the counters as they were when cleared, without those of drivers that were
+// replaced since.
 func (c *Cleared) before(now *State) *state.Switch {
 	r := c.State.Total()
 	for i := range r.Ports {
@@ -46,8 +46,8 @@ func (c *Cleared) before(now *State) *state.Switch {
 	return r
 }
 
-// Total returns the state of the switch with counters from the start, and without alarms, to any
-// goroutine.
+// Total returns the state of the switch with counters from the start and without alarms. Any
+// goroutine may call it.
 func (s *Switch) Total() (*state.Switch, error) {
 	now, err := s.State()
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Switch) Total() (*state.Switch, error) {
 	return now.Total(), nil
 }
 
-// Total is Report without alarms, and with counters from the start.
+// Total is Report without alarms, with counters from the start.
 func (s *State) Total() *state.Switch {
 	file, _ := s.Config.Source()
 	lost := s.LosslessDrops()
@@ -223,7 +223,8 @@ func workerOf(w *dataplane.Snapshot, cpu int) state.Worker {
 	return r
 }
 
-// gapsOf counts gaps up to powers of two, which end buckets of the histogram, from 1 µs to 1 s.
+// gapsOf returns the histogram of gaps as cumulative buckets that end at powers of two, from 1 µs
+// to 1 s.
 func gapsOf(h *dataplane.GapHistogram) (gaps []state.Gap) {
 	for bits := 10; bits <= 30; bits++ {
 		longest := int64(1)<<bits - 1

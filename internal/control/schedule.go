@@ -7,15 +7,14 @@ import (
 	"sluice/sched"
 )
 
-// burstTime is how long a shaper may be left unserved and still keep its rate, ns: its burst, where
-// none is given.
+// burstTime is the default burst of a shaper: how long it may be left unserved and still keep its
+// rate, ns.
 const burstTime = 100_000
 
-// innerTSA is the algorithm of the queues of a group.
+// innerTSA is the algorithm among the queues of a group.
 var innerTSA = map[config.Inner]sched.TSA{config.InnerDRR: sched.ETS, config.InnerStrict: sched.StrictPriority}
 
-// schedule translates the ETS profile of a port. The scheduler's groups have the numbers of the
-// profile's.
+// schedule translates the ETS profile of a port. The scheduler's groups have the profile's numbers.
 func schedule(port *config.Port) sched.Params {
 	longest := port.MaxFrame()
 	p := sched.Params{
@@ -38,7 +37,7 @@ func schedule(port *config.Port) sched.Params {
 	return p
 }
 
-// shape translates a shaper; a rate of 0 is none.
+// shape translates a shaper; a rate of 0 means none.
 func shape(rate uint64, bytes, longest int) sched.Shape {
 	if rate > 0 && bytes == 0 {
 		bytes = burst(rate, longest)
@@ -46,8 +45,7 @@ func shape(rate uint64, bytes, longest int) sched.Shape {
 	return sched.Shape{Rate: rate, Burst: bytes}
 }
 
-// burst returns the burst of a shaper that has none of its own: a frame, and what its rate makes of
-// burstTime.
+// burst returns the default burst of a shaper: a frame, and what its rate sends in burstTime.
 func burst(rate uint64, longest int) int {
 	return longest + frame.WireOverhead + int(rate/8*burstTime/1e9)
 }

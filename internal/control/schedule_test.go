@@ -7,8 +7,8 @@ import (
 	"sluice/sched"
 )
 
-// TestSchedule has every kind of group and queue, with shapers that have a burst of their own and
-// that have not.
+// TestSchedule has every kind of group and queue, and shapers with and without a burst of their
+// own.
 func TestSchedule(t *testing.T) {
 	p := translate(t, `
 ets:
@@ -23,7 +23,7 @@ ets:
       - {cos: 7, weight: 2}
 ports: [{device: sw0, speed: 10G, mtu: 1500}]
 `).Ports[0].Sched
-	const frame = 1518 + 24 // bytes of the longest frame, on the wire
+	const frame = 1518 + 24 // bytes of the longest frame on the wire
 	if p.Rate != 10e9 || p.Burst != frame+125_000 || p.Overhead != 24 || p.MaxFrame != 1518 {
 		t.Errorf("port: %d bit/s, burst %d, overhead %d, longest frame %d", p.Rate, p.Burst, p.Overhead, p.MaxFrame)
 	}
@@ -54,7 +54,7 @@ ports: [{device: sw0, speed: 10G, mtu: 1500}]
 	}
 }
 
-// TestPortsHaveTheirProfiles: each the one that it names.
+// TestPortsHaveTheirProfiles: each port has the profile that it names.
 func TestPortsHaveTheirProfiles(t *testing.T) {
 	p := translate(t, `
 ets: [{name: flat, groups: [{pg: 2, cos: [0, 1, 2, 3, 4, 5, 6, 7], weight: 100}]}]
@@ -70,7 +70,8 @@ ports: [{device: sw0, speed: 1G, ets: flat}, {device: sw1, speed: 1G}]
 	}
 }
 
-// TestRED: thresholds become cells such that nothing happens below min, and everything above max.
+// TestRED: thresholds in cells are rounded such that nothing is dropped below min, and everything
+// above max.
 func TestRED(t *testing.T) {
 	p := translate(t, `
 memory: {cell: 160B}

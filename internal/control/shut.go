@@ -9,9 +9,9 @@ import (
 )
 
 // Shut takes a port out of service by hand. As with a port that a reload removes, its peer is held
-// in XOFF while what was on its way is still forwarded; then its device is given back as it was. A
-// port stays shut, whatever its link does and over reloads that keep it, until it is opened or the
-// switch ends. Any goroutine may call it, as Override.
+// in XOFF while frames on their way are still forwarded; then its device is restored. The port
+// stays shut, whatever its link does and across reloads that keep it, until Open or the end of the
+// switch. Any goroutine may call it, like Override.
 func (s *Switch) Shut(ctx context.Context, device string) error {
 	return s.order(ctx, func() error {
 		p := s.port(device)
@@ -26,8 +26,8 @@ func (s *Switch) Shut(ctx context.Context, device string) error {
 	})
 }
 
-// Open puts a port back that was shut. It returns what the port waits for, if it has no link, or
-// why it can't be opened, which is tried again like that of any port. Any goroutine may call it, as
+// Open puts a port back into service after Shut. It returns what the port waits for if it has no
+// link, or why it can't be opened; the switch then keeps trying. Any goroutine may call it, like
 // Override.
 func (s *Switch) Open(ctx context.Context, device string) (waits string, err error) {
 	err = s.order(ctx, func() (err error) {
@@ -41,8 +41,8 @@ func (s *Switch) Open(ctx context.Context, device string) (waits string, err err
 	return waits, err
 }
 
-// shutPort takes a port out of service. An error other than errStuck is only about giving the
-// device back.
+// shutPort takes a port out of service. An error other than errStuck only concerns restoring the
+// device.
 func (s *Switch) shutPort(p *port) error {
 	var err error
 	if p.driver != nil {
@@ -64,7 +64,7 @@ func (s *Switch) shutPort(p *port) error {
 	return err
 }
 
-// openPort puts a port back.
+// openPort puts a port back into service.
 func (s *Switch) openPort(p *port) (waits string, err error) {
 	if p.shut {
 		p.shut = false
@@ -87,7 +87,7 @@ func (s *Switch) openPort(p *port) (waits string, err error) {
 	if stuck := s.tolerate(p, err); stuck != nil {
 		return "", stuck
 	}
-	// In words alone: a device that does not fit the configuration is no mistake of the file.
+	// As text only: a device that does not fit the configuration is no error of the file.
 	return "", fmt.Errorf(
 		"control: %s is not shut any more, but has not come up; the switch tries again each second: %s", p.Device,
 		err.Error())
@@ -96,7 +96,7 @@ func (s *Switch) openPort(p *port) (waits string, err error) {
 // waitsFor says what a port without a link waits for.
 func waitsFor(device string) string { return cmp.Or(lacking(device), "its link has no carrier") }
 
-// lacking says why a port has to wait for its device; nothing: it has not.
+// lacking says why a port has to wait for its device, or "" if it has not.
 func lacking(device string) string {
 	switch _, err := net.InterfaceByName(device); {
 	case err != nil:

@@ -11,7 +11,8 @@ import (
 	"sluice/internal/dataplane"
 )
 
-// setLink sets a host's device up or down, so that the port it leads to gets its link or loses it.
+// setLink sets a host's device up or down, so that the port on the other end gains or loses its
+// link.
 func (y *yard) setLink(port string, up bool) {
 	y.t.Helper()
 	err := y.home.Do(func() error {
@@ -29,8 +30,8 @@ func (y *yard) setLink(port string, up bool) {
 	}
 }
 
-// TestShutByHand: a port that is shut stays so over link events and reloads, and forwards again
-// once it is opened. The other port stays up, and counters go on.
+// TestShutByHand: a port that is shut stays shut over link events and reloads, and forwards again
+// once opened. The other port stays up, and counters go on.
 func TestShutByHand(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	if err := y.Shut(t.Context(), "port9"); err == nil || !strings.Contains(err.Error(), "is no port") {
@@ -45,13 +46,13 @@ func TestShutByHand(t *testing.T) {
 		}
 	}
 	received := y.state().Ports[1].RXFrames
-	for range 2 { // again it is no error
+	for range 2 { // a second time is no error
 		if err := y.Shut(t.Context(), "port2"); err != nil {
 			t.Fatal(err)
 		}
 		isShut("shut")
 	}
-	y.send(5, lossless) // to nobody
+	y.send(5, lossless) // to a port that is shut
 	for _, up := range []bool{false, true} {
 		y.setLink("port2", up)
 		until(t, "the event", func() bool {
@@ -81,7 +82,7 @@ func TestShutByHand(t *testing.T) {
 }
 
 // TestOpenSaysWhatIsMissing: the answer to an order to open a port says what the port waits for, or
-// why it can't be opened. It comes up when that has passed.
+// why it can't be opened. The port comes up once that has passed.
 func TestOpenSaysWhatIsMissing(t *testing.T) {
 	y := newYard(t, config.WatchdogOff, detection)
 	if _, err := y.Open(t.Context(), "port9"); err == nil || !strings.Contains(err.Error(), "is no port") {
@@ -128,12 +129,12 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 	})
 }
 
-// TestShutHoldsThePeer: the peer of a port that is shut is paused first, and what it holds of
-// another port's frames gives way, so that the other port's peer is not paused for it.
+// TestShutHoldsThePeer: a port that is shut first pauses its peer. Frames from another port that
+// wait for it are dropped, so the other port's peer is not paused because of them.
 func TestShutHoldsThePeer(t *testing.T) {
 	y := newYard(t, config.WatchdogOff, detection)
 	y.pause(forever)
-	y.send(shareFrames+2, lossless) // which stops the first host
+	y.send(shareFrames+2, lossless) // enough to pause the first host
 	y.greet(0, 1)
 	if s := y.state(); s.Ports[0].PausedPeer>>lossless&1 == 0 {
 		t.Fatal("the first host is not paused: the test tests nothing")
@@ -154,8 +155,8 @@ func TestShutHoldsThePeer(t *testing.T) {
 	}
 }
 
-// TestClearCounters: State says what was counted when counters were cleared, counts on, and forgets
-// it for a port that is taken out.
+// TestClearCounters: State has the counters as they were when cleared, counts on, and forgets the
+// former for a port that is removed.
 func TestClearCounters(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	y.send(5, lossless)
@@ -184,9 +185,8 @@ func TestClearCounters(t *testing.T) {
 	}
 }
 
-// TestClearCountersOfPauses: flow control that is turned off and on again counts from 0, and so
-// does a watchdog; nothing of what they count then is missing, whatever they had counted when
-// counters were cleared.
+// TestClearCountersOfPauses: flow control or a watchdog that is turned off and on again counts from
+// 0. None of its new counts are missing, whatever they were when counters were cleared.
 func TestClearCountersOfPauses(t *testing.T) {
 	for name, c := range map[string]struct{ without, with string }{
 		"flow control": {reloadText(16, strings.Replace(port2Text, "}", ", flow_control: off}", 1)),
@@ -214,7 +214,7 @@ func TestClearCountersOfPauses(t *testing.T) {
 						}
 					}
 				}
-				y.greet(1, 0) // which shows that the frames were received
+				y.greet(1, 0) // shows that the frames were received
 			}
 			storm(2)
 			if err := y.ClearCounters(t.Context()); err != nil {
@@ -236,7 +236,7 @@ func TestClearCountersOfPauses(t *testing.T) {
 	}
 }
 
-// TestClearFDB: what was learned is forgotten, by port and by VLAN, and learned again.
+// TestClearFDB: learned addresses are deleted, by port and by VLAN, and learned again.
 func TestClearFDB(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	known := func() (on string) {

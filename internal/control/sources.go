@@ -8,7 +8,7 @@ import (
 	"sluice/internal/dataplane"
 )
 
-// sourceQuiet is how long an anomaly of source addresses on a port is not logged again.
+// sourceQuiet is the least time between two lines for the same source address anomaly on a port.
 const sourceQuiet = time.Minute
 
 // loggedSources is what was last logged of an anomaly on a port.
@@ -25,12 +25,12 @@ var anomalyMessages = [bridge.Anomalies]string{
 }
 
 // reportSources logs frames whose source address points to a loop, a flood of addresses or a wrong
-// configuration: for each port and anomaly the first one, and later, at most once per sourceQuiet,
-// how many there were and an example.
+// configuration. For each port and anomaly it logs the first one, and later, at most once per
+// sourceQuiet, their number and an example.
 func (s *Switch) reportSources(p *port, seen *dataplane.PortSnapshot, now int64) {
 	for what := range bridge.Anomalies {
 		is, last := &seen.Sources[what], &p.sources[what]
-		if is.Frames < last.frames { // counted anew
+		if is.Frames < last.frames { // the count restarted
 			*last = loggedSources{}
 		}
 		if is.Frames == last.frames || last.frames > 0 && now-last.at < int64(sourceQuiet) {

@@ -16,7 +16,7 @@ import (
 	"sluice/internal/frame"
 )
 
-// sourceLine is a line of the JSON log.
+// sourceLine is one line of the JSON log.
 type sourceLine struct {
 	Level     string
 	Message   string `json:"msg"`
@@ -27,7 +27,7 @@ type sourceLine struct {
 	OtherPort string `json:"other_port"`
 }
 
-// sourceLog is a switch with two ports, of which the log is read line by line.
+// sourceLog is a switch with two ports whose log is read line by line.
 type sourceLog struct {
 	*Switch
 	text bytes.Buffer
@@ -42,7 +42,7 @@ func newSourceLog() *sourceLog {
 	return l
 }
 
-// look reports what was seen on a port and returns the lines that this logs, by anomaly.
+// look reports what was seen on a port and returns the lines it logs, by anomaly.
 func (l *sourceLog) look(t *testing.T, port int, seen *bridge.PortStats, now int64) map[bridge.Anomaly]sourceLine {
 	t.Helper()
 	l.text.Reset()
@@ -63,14 +63,14 @@ func (l *sourceLog) look(t *testing.T, port int, seen *bridge.PortStats, now int
 }
 
 // TestSourcesAreLoggedAtIntervals: the first frame with an anomaly on a port is logged at the next
-// look, later ones at most once a minute. No frame is missing from the lines or counted twice.
+// look, later ones at most once a minute. The lines count each frame once.
 func TestSourcesAreLoggedAtIntervals(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, seed))
 		l := newSourceLog()
 		var seen [2]bridge.PortStats
 		var logged [2][bridge.Anomalies]uint64 // frames
-		var last [2][bridge.Anomalies]int64    // when the last line came, ns
+		var last [2][bridge.Anomalies]int64    // time of the last line, ns
 		now := int64(0)
 		for range 1000 {
 			now += int64(time.Second) + random.Int64N(int64(time.Second/10))
@@ -109,7 +109,7 @@ func TestSourcesAreLoggedAtIntervals(t *testing.T) {
 	}
 }
 
-// note adds frames with an anomaly, the last of them from a random address.
+// note adds frames with an anomaly, the last one with a random address.
 func note(s *bridge.AnomalyCount, random *rand.Rand, what bridge.Anomaly, other int) {
 	*s = bridge.AnomalyCount{
 		Frames: s.Frames + 1 + random.Uint64N(1000), MAC: frame.MAC(random.Uint64N(1 << 48)), VLAN: 1 +
@@ -120,8 +120,8 @@ func note(s *bridge.AnomalyCount, random *rand.Rand, what bridge.Anomaly, other 
 	}
 }
 
-// TestSourcesCountedAnew: a port whose counts begin at 0 again is logged like a new one. A port
-// that has left is not named.
+// TestSourcesCountedAnew: a port whose counts restart from 0 is logged like a new one. A port that
+// has left is not named.
 func TestSourcesCountedAnew(t *testing.T) {
 	l := newSourceLog()
 	seen := &bridge.PortStats{bridge.Moved: {Frames: 9, MAC: 2, VLAN: 3, From: 1}}

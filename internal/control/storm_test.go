@@ -15,16 +15,15 @@ import (
 
 const (
 	detection, restoration = 100 * time.Millisecond, 100 * time.Millisecond
-	// late is how late the watchdog may usually be. It looks in every iteration, microseconds
-	// apart; but the worker's CPU may be taken for a while, and a frame needs its time to get to
-	// where it waits.
+	// late is how late the watchdog may usually be. It looks every iteration, microseconds apart,
+	// but the worker may lose its CPU for a while, and a frame takes time to reach its queue.
 	late = 10 * time.Millisecond
 
-	// short is a pause that makes no storm.
+	// short is a pause too short for a storm.
 	short = int64(detection) / 2 / quantumNS // quanta
 )
 
-// storming tells whether the watchdog of port2 has the lossless class in a storm.
+// storming reports whether the lossless class of port2 is in a storm.
 func storming(s *State) bool { return s.Ports[1].Watchdog.Storming>>lossless&1 == 1 }
 
 func (y *yard) awaitStorm() *State { y.t.Helper(); return y.awaitState("a storm", storming) }
@@ -37,8 +36,8 @@ func (y *yard) awaitCalm() *State {
 // stormDrops returns how many frames of a CoS a port dropped because of a storm.
 func stormDrops(p *PortState, cos int) uint64 { return p.Drops[dataplane.DropStorm][cos] }
 
-// delays returns how long after the beginning of the last pause the last storm was detected, and
-// how long after the pause's end, which is by a frame or not, it was over.
+// delays returns how long after the start of the last pause the last storm was detected, how long
+// after the pause's end, which may be a frame or not, it was over, and how long it lasted.
 func delays(t *testing.T, p *PortState, end pfc.Cause) (detected, restored, lasted time.Duration) {
 	t.Helper()
 	events, received := p.Watchdog.History.All(), p.PFCReceived.History.All()
@@ -54,8 +53,8 @@ func delays(t *testing.T, p *PortState, end pfc.Cause) (detected, restored, last
 	return time.Duration(storm.At - xoff.At), time.Duration(calm.At - over.At), time.Duration(calm.At - storm.At)
 }
 
-// TestStormsAreSeenInTime: what the watchdog says, by the clock of the worker. Never is a storm
-// detected or over before its time, and usually not much later.
+// TestStormsAreSeenInTime: by the worker's clock, the watchdog never detects or ends a storm too
+// early, and usually not much too late.
 func TestStormsAreSeenInTime(t *testing.T) {
 	const storms, frames = 20, 3
 	y := newYard(t, config.WatchdogAlert, detection)
@@ -102,8 +101,8 @@ func checkDelays(t *testing.T, what string, delays []time.Duration, want time.Du
 	}
 }
 
-// TestShortStormLosesNothing: pauses of half the time that makes a storm, over and over, though the
-// watchdog would drop.
+// TestShortStormLosesNothing: repeated pauses of half the detection time lose nothing, though the
+// watchdog's action is to drop.
 func TestShortStormLosesNothing(t *testing.T) {
 	const rounds, frames = 8, shareFrames + 4
 	y := newYard(t, config.WatchdogDrop, detection)
@@ -119,18 +118,18 @@ func TestShortStormLosesNothing(t *testing.T) {
 	if s.Storms() != 0 || s.Ports[0].Dropped()+s.Ports[1].Dropped() != 0 {
 		t.Errorf("%d storms, %d and %d frames dropped", s.Storms(), s.Ports[0].Dropped(), s.Ports[1].Dropped())
 	}
-	// Never for less: each pause lasts so long from when its frame was read.
+	// Each pause lasts at least its quanta from when its frame was read.
 	if received := &s.Ports[1].PFCReceived; received.PausedNS[lossless] < rounds*short*quantumNS {
 		t.Errorf("paused for %d ns, less than %d times %d quanta of %d ns", received.PausedNS[lossless], rounds, short,
 			quantumNS)
 	}
 }
 
-// TestStormIsDropped: what waits and what comes goes under its name, in both directions; other
-// classes do not notice, and the sender is let go. After the storm all is as before.
+// TestStormIsDropped: waiting and arriving frames are dropped as storm drops, in both directions.
+// Other classes are not affected, and the sender is released. After the storm all is as before.
 func TestStormIsDropped(t *testing.T) {
 	const waiting, toward, back, others, after = shareFrames + 4, 5, 3, 6, 7
-	y := newYard(t, config.WatchdogDrop, 5*detection) // time to send what is to wait
+	y := newYard(t, config.WatchdogDrop, 5*detection) // time to send the frames that are to wait
 	y.pause(forever)
 	y.send(waiting, lossless)
 	y.awaitStorm()
@@ -199,7 +198,7 @@ func TestStormIsNotHonoured(t *testing.T) {
 	}
 }
 
-// TestStormIsReported: the pause is honoured, however long, and nothing is lost.
+// TestStormIsReported: the pause is honoured, however long it is, and nothing is lost.
 func TestStormIsReported(t *testing.T) {
 	const waiting, others = shareFrames + 4, 6
 	y := newYard(t, config.WatchdogAlert, detection)
@@ -225,7 +224,7 @@ func TestStormIsReported(t *testing.T) {
 	}
 }
 
-// TestOverride: the big red switch makes a storm of no pause at all, until it is let go.
+// TestOverride: Override makes a storm without any pause, until it ends that.
 func TestOverride(t *testing.T) {
 	const dropped, after = 5, 4
 	y := newYard(t, config.WatchdogDrop, detection)
@@ -261,8 +260,7 @@ func TestOverride(t *testing.T) {
 	}
 }
 
-// TestOverrideOneByOne: an order is about the priorities that it names, and leaves the others as
-// they are.
+// TestOverrideOneByOne: an order changes only the priorities that it names.
 func TestOverrideOneByOne(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	for _, order := range []struct {
@@ -280,7 +278,7 @@ func TestOverrideOneByOne(t *testing.T) {
 	}
 }
 
-// TestOverrideNeedsAWatchdog: a switch without one says so instead of doing nothing.
+// TestOverrideNeedsAWatchdog: a switch without a watchdog returns an error.
 func TestOverrideNeedsAWatchdog(t *testing.T) {
 	y := newYard(t, `"off"`, detection)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -291,7 +289,7 @@ func TestOverrideNeedsAWatchdog(t *testing.T) {
 	}
 }
 
-// TestClearWatermarks: peaks begin anew at what is held; what has ever been stays known.
+// TestClearWatermarks: peaks restart from the current usage; the highest values ever are kept.
 func TestClearWatermarks(t *testing.T) {
 	const headroom, fewer = 3, 5
 	y := newYard(t, config.WatchdogOff, detection)

@@ -7,8 +7,8 @@ import (
 	"sluice/pfc"
 )
 
-// reportStorms logs which pause storms have begun and ended since it last did, and how long ago;
-// and, since it looks at all ports, what was lost that must not be.
+// reportStorms logs which pause storms have begun and ended since its last call, and how long ago.
+// Since it looks at all ports, it logs lossless drops too.
 func (s *Switch) reportStorms() {
 	state, err := s.State()
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Switch) reportPort(seen *dataplane.PortSnapshot, now int64) {
 	for _, n := range seen.Watchdog.Storms {
 		storms += n
 	}
-	if storms > p.storms { // fewer, if its watchdog is another one, or gone
+	if storms > p.storms { // fewer if its watchdog was replaced or removed
 		s.log.Warn("more pause storms than are remembered one by one", "port", p.Device, "storms", storms-p.storms)
 	}
 	p.storms = storms

@@ -16,7 +16,7 @@ import (
 // mostTransmitted is how many ports a transmitter has room for, so that a reload can add some.
 const mostTransmitted = 64
 
-// mapMemory maps the memory for frames: the transmitter's, if there is to be one and it can be had.
+// mapMemory maps the memory for frames: the transmitter's, if one is configured and can start.
 func (s *Switch) mapMemory() (err error) {
 	m, t := &s.config.Memory, &s.config.Transmitter
 	if s.config.HasTransmitter() {
@@ -35,7 +35,7 @@ func (s *Switch) mapMemory() (err error) {
 	return err
 }
 
-// warnOfTransmitter logs what is to be feared of it here.
+// warnOfTransmitter logs the known problems of a transmitter on this machine.
 func (s *Switch) warnOfTransmitter() {
 	if s.transmitter.Pauses() {
 		s.log.Warn("every some minutes the transmitter will send nothing for 20 ms, PFC frames neither",
@@ -52,7 +52,7 @@ func (s *Switch) warnOfTransmitter() {
 	}
 }
 
-// partnerOn returns the transmitter if that shares a worker's CPU, or else nobody.
+// partnerOn returns the transmitter if it shares a worker's CPU, otherwise nil.
 func (s *Switch) partnerOn(cpu int) dataplane.Partner {
 	if s.transmitter == nil || s.transmitter.CPU() != cpu {
 		return nil
@@ -71,12 +71,12 @@ func (s *Switch) unmapMemory() error {
 // Transmitter returns the switch's transmitter, or nil if there is none.
 func (s *Switch) Transmitter() *transmitter.Transmitter { return s.transmitter }
 
-// usesTransmitter tells whether a port is to use one.
+// usesTransmitter reports whether a port should use the transmitter.
 func (s *Switch) usesTransmitter(p *port) bool {
 	return s.config.UsesTransmitter(p.Port, s.config.SharesCPU(s.cpus))
 }
 
-// transmitterFor returns the transmitter, if a port is to use it and it serves that port's worker.
+// transmitterFor returns the transmitter if a port should use it and it serves the port's worker.
 func (s *Switch) transmitterFor(p *port) *transmitter.Transmitter {
 	if !s.usesTransmitter(p) || s.servesOthers(p) {
 		return nil
@@ -84,14 +84,13 @@ func (s *Switch) transmitterFor(p *port) *transmitter.Transmitter {
 	return s.transmitter
 }
 
-// servesOthers tells whether there is a transmitter that takes turns with another worker than the
-// port's.
+// servesOthers reports whether the transmitter takes turns with another worker than the port's.
 func (s *Switch) servesOthers(p *port) bool {
 	return s.transmitter != nil && s.config.ServesOthers(p.Worker, s.cpus)
 }
 
-// missedBy returns why there is no transmitter for a port that is to use it, unless its socket
-// sends as well, without a copy.
+// missedBy returns why a port that should use the transmitter does not; nil if its socket sends
+// without a copy anyway.
 func (s *Switch) missedBy(p *port) error {
 	switch {
 	case !s.usesTransmitter(p) || p.driver.Mode() == string(config.ZeroCopy):
@@ -104,7 +103,7 @@ func (s *Switch) missedBy(p *port) error {
 	return s.noTransmitter
 }
 
-// reconsiderTX has ports sent for by whoever can now: the transmitter, or their sockets.
+// reconsiderTX has each port choose its TX engine again: the transmitter or its socket.
 func (s *Switch) reconsiderTX() {
 	for _, p := range s.ports {
 		if p.driver == nil {

@@ -19,42 +19,41 @@ import (
 	"sluice/pfc"
 )
 
-// Here a Switch runs in the test's process, on real devices, so that a test may call all that it
-// has and see all that it counts. Its hosts are packet sockets of the kernel: they heed no pause,
-// and ask for one when a test has them do so.
+// These tests run a Switch in the test's process on real devices, so that a test may call all its
+// methods and read all its counters. Hosts are packet sockets of the kernel: they honour no pause,
+// and send one only when a test has them do so.
 
 const (
-	// patience bounds every wait for something that takes well below a second on a machine with
-	// nothing else to do.
+	// patience bounds every wait for events that take well below a second on an idle machine.
 	patience   = 30 * time.Second
 	hostDevice = "host0" // each in its own namespace
 
 	lossless = 3 // CoS
 	lossy    = 0
-	greeting = 7 // CoS of frames that only show that what was sent before them has been looked at
+	greeting = 7 // CoS of frames that only show that the frames before them were handled
 
-	// The smallest speed there is makes the longest pause: more than half a minute, so that none
-	// ends by itself while a test looks.
+	// The lowest speed makes the longest pause: more than half a minute, so that none expires
+	// during a test.
 	speed     = 1_000_000 // bit/s
 	forever   = 65535     // quanta
 	quantumNS = pfc.QuantumBits * 1_000_000_000 / speed
 
-	shareFrames = 8 // that a port may hold of a lossless class before its headroom: each takes a cell of 2 KiB
+	shareFrames = 8 // a port's share of a lossless class before headroom: each frame takes a cell of 2 KiB
 )
 
-// yard is a running switch whose ports port1 and port2 lead to a host each: hosts[0] and hosts[1].
+// yard is a running switch with ports port1 and port2, connected to hosts[0] and hosts[1].
 type yard struct {
 	*Switch
 	t     *testing.T
 	home  *netns.Namespace // of the switch
 	hosts [2]*station
 	sent  [8]uint32 // frames from hosts[0], by CoS
-	rates sync.Map  // what devices report of their links, bit/s by name; veth reports nothing
-	asked func()    // called when the goroutine of Run asks for one of these; nil: nothing
+	rates sync.Map  // that devices report, bit/s, by name; veth reports nothing
+	asked func()    // called when Run's goroutine asks for a rate; nil: nothing
 }
 
-// newYard runs a switch whose watchdog takes an action. It is ended, without a frame left in it,
-// with the test.
+// newYard runs a switch with a watchdog action. The switch ends with the test, without a frame left
+// in it.
 func newYard(t *testing.T, action config.WatchdogAction, detection time.Duration) *yard {
 	t.Helper()
 	y := emptyYard(t)
@@ -66,7 +65,7 @@ watchdog: {action: %s, detection: %v, restoration: %v}
 ports: [{device: port1, speed: 1M, in_flight: 2KB}, {device: port2, speed: 1M, in_flight: 2KB}]
 `, lossless, 2*shareFrames, action, detection, restoration))
 	y.awaitState("all links to be up", func(s *State) bool { return s.Ports[0].Up && s.Ports[1].Up })
-	y.greet(1, 0) // so that addresses are known
+	y.greet(1, 0) // so that addresses are learned
 	y.greet(0, 1)
 	return y
 }
@@ -107,7 +106,7 @@ func newNamespace(t *testing.T, l *netns.Lab, name string) *netns.Namespace {
 	return n
 }
 
-// build makes a switch, and does not run it yet.
+// build makes a switch, but does not run it.
 func (y *yard) build(text string) {
 	y.t.Helper()
 	c := parse(y.t, text)
@@ -154,14 +153,14 @@ func (y *yard) state() *State {
 	return s
 }
 
-// awaitState returns the first state that is as wanted.
+// awaitState returns the first state for which wanted is true.
 func (y *yard) awaitState(what string, wanted func(*State) bool) (s *State) {
 	y.t.Helper()
 	until(y.t, what, func() bool { s = y.state(); return wanted(s) })
 	return s
 }
 
-// send sends further frames of a CoS from the first host to the second.
+// send sends more frames of a CoS from the first host to the second.
 func (y *yard) send(frames int, cos uint8) {
 	y.t.Helper()
 	for range frames {
@@ -170,8 +169,8 @@ func (y *yard) send(frames int, cos uint8) {
 	}
 }
 
-// greet returns when the switch has done what is to be done about all that a host has sent so far:
-// the other one has received what it sent last.
+// greet returns when the switch has handled all that a host has sent so far: the other host has
+// received its last frame.
 func (y *yard) greet(from, to int) {
 	y.t.Helper()
 	heard := len(y.hosts[to].received[greeting])
@@ -179,15 +178,15 @@ func (y *yard) greet(from, to int) {
 	y.hosts[to].await(greeting, heard+1)
 }
 
-// pause has the second host pause the lossless class, for 0 quanta to end it, and returns when the
-// switch has heard.
+// pause has the second host pause the lossless class (0 quanta end the pause), and returns when the
+// switch has received that.
 func (y *yard) pause(quanta uint16) {
 	y.t.Helper()
 	y.tell(quanta)
 	y.greet(1, 0)
 }
 
-// tell is pause, but does not wait.
+// tell is pause without the wait.
 func (y *yard) tell(quanta uint16) {
 	y.t.Helper()
 	h := y.hosts[1]
@@ -198,8 +197,8 @@ func (y *yard) tell(quanta uint16) {
 	h.write(b)
 }
 
-// checkReceived tests that the second host has received, of a CoS, just the frames from a number up
-// to another.
+// checkReceived checks that the second host has received exactly the frames of a CoS with numbers
+// from from to to.
 func (y *yard) checkReceived(cos uint8, from, to uint32) {
 	y.t.Helper()
 	h := y.hosts[1]
@@ -219,13 +218,13 @@ type station struct {
 	at       *netns.Namespace
 	mac      [6]byte
 	fd       int
-	received [8][]uint32 // numbers of the frames that came, by CoS
-	told     []uint16    // quanta for the lossless class, of the PFC frames that came
-	teller   [6]byte     // where the last of them came from
+	received [8][]uint32 // numbers of the frames received, by CoS
+	told     []uint16    // quanta for the lossless class in the PFC frames received
+	teller   [6]byte     // source address of the last of them
 	b        [2048]byte
 }
 
-const testType = 0x88b5 // for experiments (802)
+const testType = 0x88b5 // for experiments (IEEE 802)
 
 func newStation(t *testing.T, at *netns.Namespace, number int) *station {
 	t.Helper()
@@ -249,8 +248,8 @@ func newStation(t *testing.T, at *netns.Namespace, number int) *station {
 	return h
 }
 
-// send sends a frame of the least length. Since the kernel takes a VLAN tag off what it receives,
-// the frame says its CoS once more.
+// send sends a frame of minimum length. The kernel strips the VLAN tag of received frames, so the
+// payload repeats the CoS.
 func (h *station) send(to *station, cos uint8, number uint32) {
 	h.t.Helper()
 	b := slices.Concat(to.mac[:], h.mac[:], []byte{0x81, 0, cos << 5, 100, testType >> 8, testType & 0xff, cos})
@@ -265,7 +264,7 @@ func (h *station) write(b []byte) {
 	}
 }
 
-// poll takes in what has arrived.
+// poll reads the frames that have arrived.
 func (h *station) poll() {
 	h.t.Helper()
 	for {
@@ -292,7 +291,7 @@ func (h *station) poll() {
 	}
 }
 
-// await returns when so many frames of a CoS have arrived in all.
+// await returns when a given number of frames of a CoS have arrived in total.
 func (h *station) await(cos uint8, frames int) {
 	h.t.Helper()
 	until(h.t, fmt.Sprintf("%d frames of CoS %d", frames, cos), func() bool {
@@ -301,7 +300,7 @@ func (h *station) await(cos uint8, frames int) {
 	})
 }
 
-// until waits for something.
+// until waits until done returns true.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !done(); time.Sleep(500 * time.Microsecond) {
