@@ -6,21 +6,21 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Edit is a line for the file, "key: value", in the place of the line of a value. Value points to
-// that into a Config; if the file does not have it, the line is for the mapping that would.
+// Edit is a line "key: value" that replaces the line of a value in the file. Value points to that
+// value in a Config; if the file lacks it, the line is added to the mapping that would have it.
 type Edit struct {
 	Value any
 	Line  string
 }
 
-// edit is an Edit where the file has its value, or else the mapping that lacks it.
+// edit is an Edit at the position of its value in the file, or of the mapping that lacks it.
 type edit struct {
 	at         position
 	key, value *yaml.Node
 }
 
-// Amended returns the Config that the file describes with edits. Positions are those of the file as
-// it is, and the rates of links are no longer known. The error, if any, is Errors.
+// Amended returns the Config that the file describes with edits. Positions are those of the
+// unedited file, and the rates of links are no longer known. The error, if any, is Errors.
 func (c *Config) Amended(edits ...Edit) (*Config, error) {
 	var all []edit
 	for _, e := range edits {
@@ -35,8 +35,8 @@ func (c *Config) Amended(edits ...Edit) (*Config, error) {
 	return parse(s.file, s.text, nil, append(s.edits[:len(s.edits):len(s.edits)], all...))
 }
 
-// apply makes the edit in the tree of a file and tells whether its place is there. A mapping that
-// two edits add to a file is one with the lines of both.
+// apply makes the edit in the tree of a file and reports whether it found its place. If two edits
+// add the same mapping, it has the lines of both.
 func (e *edit) apply(n *yaml.Node) bool {
 	if n.Line == e.at.line && n.Column == e.at.column {
 		switch {
@@ -68,7 +68,7 @@ func (e *edit) add(to *yaml.Node) {
 	to.Content = append(to.Content, placed(e.key, e.at), placed(e.value, e.at))
 }
 
-// placed returns a tree with all of it at one position.
+// placed returns a copy of a tree with all its nodes at one position.
 func placed(n *yaml.Node, at position) *yaml.Node {
 	one := *n
 	one.Line, one.Column, one.Content = at.line, at.column, nil

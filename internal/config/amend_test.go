@@ -11,8 +11,8 @@ import (
 	"sluice/internal/units"
 )
 
-// TestAmended: an edit gives the Config of the file with that edit, or the same errors; two give
-// that of both, and links may have other rates then.
+// TestAmended: an edit gives the Config of the file with that edit, or the same errors. Two edits
+// give the Config with both, and links may have other rates then.
 func TestAmended(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		drawn := drawConfig(t)
@@ -49,8 +49,8 @@ func TestAmended(t *testing.T) {
 	})
 }
 
-// TestAmendedAdds: keys and mappings that the file does not have are added, and errors stand where
-// they would belong.
+// TestAmendedAdds: keys and mappings that the file lacks are added, and errors have the position
+// where they would belong.
 func TestAmendedAdds(t *testing.T) {
 	c := mustParse(t, onePort)
 	m := &c.Memory

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/prose"
 )
 
-// check applies the rules between values and fills in the defaults that follow from other values.
+// check applies the rules between values and fills in the defaults that depend on other values.
 // Rules skip values that are already reported as unreadable.
 func check(d *decoder, c *Config) {
 	checkMemory(d, &c.Memory)
@@ -33,7 +33,7 @@ func check(d *decoder, c *Config) {
 	checkControl(d, &c.Control)
 }
 
-// checkMetrics makes a relative path begin where the file is.
+// checkMetrics makes a relative path start from the directory of the file.
 func checkMetrics(d *decoder, m *Metrics) {
 	if !d.sound(&m.Listen, &m.WebConfig) || m.WebConfig == "" {
 		return
@@ -62,9 +62,9 @@ func checkMemory(d *decoder, m *Memory) {
 	}
 }
 
-// imitate fills in what the profile says.
+// imitate fills in the sizes that the profile implies.
 func imitate(d *decoder, m *Memory) {
-	const longest = math.MaxUint16 // no frame is longer, and the accounts know no larger cell
+	const longest = math.MaxUint16 // no frame is longer, and the accounts allow no larger cell
 	cell, portBuffer := min(m.BufferSize, longest), 0
 	switch m.Profile {
 	case Nexus5000:
@@ -105,15 +105,15 @@ func checkWorkers(d *decoder, c *Config) {
 	}
 }
 
-// checkName refuses a name that what it names has been given before.
+// checkName refuses a name that is already taken.
 func checkName(d *decoder, firsts map[string]*string, name *string, what string) {
 	if line, twice := repeated(d, firsts, name); twice {
 		d.fail(name, fmt.Sprintf("%s is called %s already (line %d)", what, *name, line), "choose another name")
 	}
 }
 
-// repeated tells whether an equal value was seen before, and in which line. Unreadable values are
-// equal to none.
+// repeated reports whether an equal value was seen before, and in which line. Unreadable values
+// equal none.
 func repeated[V comparable](d *decoder, firsts map[V]*V, v *V) (line int, twice bool) {
 	if !d.sound(v) {
 		return 0, false
@@ -143,8 +143,8 @@ func checkPorts(d *decoder, c *Config) {
 	}
 }
 
-// named returns the item that a port means, or nil after reporting that there is none. what is what
-// messages call it.
+// named returns the item that a port refers to, or nil after reporting that there is none. what is
+// what messages call it.
 func named[T any](d *decoder, name *string, items *[]T, what string, nameOf func(*T) *string) *T {
 	ok := d.sound(name, items)
 	var known []string
@@ -153,7 +153,7 @@ func named[T any](d *decoder, name *string, items *[]T, what string, nameOf func
 		if *nameOf(item) == *name {
 			return item
 		}
-		ok = ok && d.sound(nameOf(item)) // or else it could be this one
+		ok = ok && d.sound(nameOf(item)) // otherwise it could be this one
 		known = append(known, *nameOf(item))
 	}
 	if ok {
@@ -222,8 +222,8 @@ func checkClasses(d *decoder, c *Config) {
 	c.PFC.prioPFC = nil
 }
 
-// addUnlisted puts the CoS values that the file doesn't list into a class of their own, with all
-// defaults, and those of them that prio_pfc has on into another one.
+// addUnlisted puts the CoS values that no class lists into a class of their own with all defaults.
+// Those that prio_pfc turns on go into another class, which is lossless.
 func addUnlisted(d *decoder, c *Config) {
 	if !d.sound(&c.PFC.prioPFC) {
 		d.unsound[&c.Classes] = true // not all of them are known
@@ -250,7 +250,7 @@ func addUnlisted(d *decoder, c *Config) {
 	}
 }
 
-// nameOf returns the name of a class that the file gives none.
+// nameOf returns the default name of a class.
 func nameOf(cos []int) string {
 	return "cos" + prose.Join(cos, ",")
 }
@@ -294,7 +294,7 @@ func checkLossy(d *decoder, class *Class) {
 	class.QueueLimit = 0
 }
 
-// checkWRED applies the rules of what is dropped or marked before a queue is full.
+// checkWRED applies the rules of dropping or marking before a queue is full.
 func checkWRED(d *decoder, class *Class) {
 	w := &class.WRED
 	if !d.sound(w, &w.Min, &w.Max, &class.ECN, &class.Lossless, &class.QueueLimit) {

@@ -1,9 +1,8 @@
 // Package config reads the switch's configuration file: YAML in, a validated Config out. It touches
-// no device; what only the machine can tell, such as whether a device exists, is for the control
-// plane to check, which reports it with Config.Problem so that every message names the line of the
-// file that it is about.
+// no device. The control plane checks what depends on the machine, such as whether a device exists,
+// and reports it with Config.Problem, so that every message has a line of the file.
 //
-// The keys of the file, with their defaults and meanings, stand in keys.go and nowhere else.
+// The keys of the file, with their defaults and meanings, are defined in keys.go.
 package config
 
 import (
@@ -27,8 +26,8 @@ const (
 	// MaxBuffers bounds the number of frame buffers.
 	MaxBuffers = 1 << 24
 	// BufferReserve is how many bytes of a frame buffer can't hold a frame: the 256 that the kernel
-	// keeps free in front of it (XDP_PACKET_HEADROOM, linux/bpf.h), and 128 of UMEM headroom, which
-	// virtio-net needs for its header in zero-copy mode.
+	// keeps free in front of it (XDP_PACKET_HEADROOM, linux/bpf.h), and 128 of UMEM headroom for
+	// the header of virtio-net in zero-copy mode.
 	BufferReserve = 256 + 128
 	// FrameOverhead is how many bytes a frame may be longer than the MTU: Ethernet header and one
 	// VLAN tag. See Port.Overhead.
@@ -38,14 +37,13 @@ const (
 
 // Config is a valid configuration with all defaults filled in.
 type Config struct {
-	Workers     []int // CPUs, one worker each; empty: one worker, on a CPU of the control plane's choice
+	Workers     []int // CPUs, one worker each; empty: one worker, whose CPU the control plane chooses
 	Transmitter Transmitter
 	Memory      Memory
-	// each CoS is in exactly one; those that the file does not list are in the last, or the last
-	// two
+	// each CoS is in exactly one; CoS values that the file does not list are in the last one or two
 	Classes    []Class
-	ETS        []ETSProfile // the one called DefaultName is always there
-	QoS        []QoSDomain  // the one called DefaultName is always there
+	ETS        []ETSProfile // includes the one called DefaultName
+	QoS        []QoSDomain  // includes the one called DefaultName
 	PFC        PFC
 	Watchdog   Watchdog
 	Forwarding Forwarding
@@ -59,11 +57,11 @@ type Config struct {
 // MemoryProfile names a switch whose memory is imitated.
 type MemoryProfile string
 
-// The memory profiles. Source of the Nexus: Cisco, Priority Flow Control: Build Reliable Layer 2
+// The memory profiles. Source for the Nexus: Cisco, Priority Flow Control: Build Reliable Layer 2
 // Infrastructure, 2009.
 const (
 	Generic   MemoryProfile = "generic"   // a cell is a whole buffer
-	Nexus5000 MemoryProfile = "nexus5000" // cells of 160 bytes, 480 KiB of them to a port
+	Nexus5000 MemoryProfile = "nexus5000" // cells of 160 bytes, 480 KiB of them per port
 	Nexus2000 MemoryProfile = "nexus2000" // cells of 80 bytes; the document does not say how many
 )
 
@@ -72,97 +70,98 @@ type Memory struct {
 	Buffers    int // number of frame buffers
 	BufferSize int // bytes, a power of two
 	Profile    MemoryProfile
-	Cell       int // bytes of accounting cell
-	PortBuffer int // bytes, in cells, that the accounts of a port hold; 0: all there is
+	Cell       int // bytes per accounting cell
+	PortBuffer int // bytes, in cells, in the accounts of each port; 0: all there is
 	// percent of the shared memory for lossless classes only, the rest for lossy ones; 0: one pool
 	LosslessPool  int
-	HeadroomRatio float64 // by what factor all headrooms may exceed the memory kept for them, 1 to 100
+	HeadroomRatio float64 // factor by which the sum of all headrooms may exceed the memory kept for them, 1 to 100
 }
 
-// Class is what memory a set of CoS values has and what may be lost of it, on every port alike;
-// when its frames leave is for the ETSProfile to say. Sizes are in bytes.
+// Class is the memory and the loss policy of a set of CoS values, the same on every port.
+// Scheduling is in the ETSProfile. Sizes are in bytes.
 type Class struct {
 	Name       string
 	CoS        []int
 	Lossless   bool
 	Reserved   int  // guaranteed to each (port, CoS)
-	Share      int  // what each (port, CoS) may take of the shared memory; 0 if Alpha is not
-	Alpha      int  // in place of Share: in cells.AlphaUnits of what is free of the shared memory; 0: Share counts
+	Share      int  // limit of each (port, CoS) in the shared memory; 0 if Alpha is not
+	Alpha      int  // instead of Share: limit in cells.AlphaUnits of the free shared memory; 0: Share counts
 	Headroom   int  // lossless: kept for each (port, CoS); 0: see Port.HeadroomOf
-	XON        int  // lossless: the peer may send again when use is down to the higher of XON and XONOffset below
-	XONOffset  int  // the limit; XONOffset 0: XON alone counts
+	XON        int  // lossless: the peer may send again when use falls to XON or to XONOffset below the limit,
+	XONOffset  int  // whichever is higher; XONOffset 0: XON alone counts
 	QueueLimit int  // lossy: length at which each egress queue drops; 0 if QueueAlpha is not, and for lossless: never
-	QueueAlpha int  // lossy, in place of QueueLimit: in cells.AlphaUnits of what is free of the memory for queues
-	WRED       WRED // what each egress queue does before it is full; lossless: only with ECN
-	ECN        bool // WRED marks frames that can carry a mark; it drops the others, or if Lossless lets them pass
+	QueueAlpha int  // lossy, instead of QueueLimit: in cells.AlphaUnits of the free memory for queues
+	WRED       WRED // early detection in each egress queue; lossless: only with ECN
+	ECN        bool // WRED marks ECN-capable frames; it drops others or, if Lossless, lets them pass
 }
 
-// WRED is random early detection: between Min and Max the odds to be dropped, or marked, rise from
-// 0 to Probability; above Max they are 1. Source: S. Floyd, V. Jacobson, "Random Early Detection
+// WRED is random early detection: between Min and Max the probability of a drop, or mark, rises
+// from 0 to Probability; above Max it is 1. Source: S. Floyd, V. Jacobson, "Random Early Detection
 // Gateways for Congestion Avoidance", 1993.
 type WRED struct {
 	Min, Max    int // bytes of an egress queue; Max 0: no WRED
 	Probability int // percent
-	// 0 to 16: the length that counts follows the real one by 2^-Smoothing of the difference with
-	// each frame
+	// 0 to 16: with each frame the average length moves towards the real one by 2^-Smoothing of the
+	// difference
 	Smoothing int
 }
 
-// PFC says whether and how priorities are paused.
+// PFC is how priorities are paused.
 type PFC struct {
 	Enabled bool
-	Quanta  uint16 // how long a PFC frame asks for, in quanta of 512 bit times of the link
-	Refresh uint16 // quanta after which it is repeated at the latest, see Port.Refresh; below Quanta
-	// Asymmetric: the peer may pause every priority, lossy ones too; we pause lossless ones only.
+	Quanta  uint16 // duration that a PFC frame asks for, in quanta of 512 bit times of the link
+	Refresh uint16 // quanta until it is repeated at the latest, see Port.Refresh; below Quanta
+	// Asymmetric: the peer may pause every priority, lossy ones too; the switch pauses only
+	// lossless ones.
 	Asymmetric bool
 
-	prioPFC []bool // of the file, by CoS: lossless; Classes agree
+	prioPFC []bool // from the file, by CoS: lossless; Classes agree
 }
 
-// WatchdogAction is what is done with a priority in a pause storm.
+// WatchdogAction is what the watchdog does with a priority in a pause storm.
 type WatchdogAction string
 
 // The watchdog actions.
 const (
-	WatchdogAlert   WatchdogAction = "alert"   // count and report it
-	WatchdogDrop    WatchdogAction = "drop"    // discard its frames, and do not pause for it
-	WatchdogForward WatchdogAction = "forward" // send in spite of the pause
+	WatchdogAlert   WatchdogAction = "alert"   // count and report the storm
+	WatchdogDrop    WatchdogAction = "drop"    // drop its frames, and do not pause the senders
+	WatchdogForward WatchdogAction = "forward" // send despite the pause
 	WatchdogOff     WatchdogAction = "off"     // do not look for storms
 )
 
-// Watchdog says when a paused priority is in a storm and what then.
+// Watchdog is how pause storms are detected and handled.
 type Watchdog struct {
 	Action      WatchdogAction
-	Detection   time.Duration // paused so long with frames to send, and none sent: a storm
-	Restoration time.Duration // not paused so long: over
+	Detection   time.Duration // a storm: paused for this long with frames to send, and none sent
+	Restoration time.Duration // its end: not paused for this long
 }
 
-// ForwardingMode is how the egress port is found.
+// ForwardingMode is how the egress port is determined.
 type ForwardingMode string
 
 // The forwarding modes.
 const (
-	Bridge    ForwardingMode = "bridge" // by VLAN and learned addresses
+	Bridge    ForwardingMode = "bridge" // by VLAN and FDB
 	WirePairs ForwardingMode = "wire"   // from each port to its Peer
 )
 
-// Forwarding says where frames go.
+// Forwarding is where frames go.
 type Forwarding struct {
 	Mode   ForwardingMode
 	Wires  []Wire
-	Ageing time.Duration // of learned addresses
-	Table  int           // addresses at the most, static ones included
+	Ageing time.Duration // of learned FDB entries
+	Table  int           // maximum number of FDB entries, including static ones
 	Static []StaticEntry // bridge mode; no address twice in a VLAN
 	// FloodQueues: flooded frames of lossy classes wait in four queues for the eight CoS values
 	// (Huawei, CX11x, CX31x and CX91x Series Switch Modules, Configuration Guide 12, table 10-10),
-	// not in those of their CoS. Bridge mode.
+	// not in the queues of their CoS. Bridge mode only.
 	FloodQueues bool
 }
 
-// Metrics says where Prometheus finds what the switch counts.
+// Metrics is where the switch serves Prometheus metrics.
 type Metrics struct {
-	Listen    string // IP address and port; without an address: all of the machine's; empty: nowhere
-	WebConfig string // file that asks for TLS and passwords; empty: neither
+	Listen    string // IP address and port; without an address: all addresses; empty: nowhere
+	WebConfig string // file that configures TLS and passwords; empty: neither
 }
 
 // Port returns the TCP port of Listen, or 0 if that is empty.
@@ -171,20 +170,20 @@ func (m *Metrics) Port() uint16 {
 	return uint16(number)
 }
 
-// MAC is the address of a station, never that of a group.
+// MAC is a unicast MAC address.
 type MAC [6]byte
 
 func (m MAC) String() string { return net.HardwareAddr(m[:]).String() }
 
-// StaticEntry is an address that is known from the start, never ages and never moves.
+// StaticEntry is an FDB entry that exists from the start, never ages and never moves.
 type StaticEntry struct {
 	MAC    MAC
 	VLAN   uint16
 	Device string
-	Port   int // its number: the port is a member of VLAN
+	Port   int // number of a port that is a member of VLAN
 }
 
-// Wire is the devices at the ends of a wire.
+// Wire is the devices at the two ends of a wire.
 type Wire [2]string
 
 // XDPMode is how frames get between device and memory.
@@ -192,7 +191,7 @@ type XDPMode string
 
 // The XDP modes.
 const (
-	Auto     XDPMode = "auto" // zero-copy where the driver can
+	Auto     XDPMode = "auto" // zero-copy if the driver supports it
 	Copy     XDPMode = "copy"
 	ZeroCopy XDPMode = "zero-copy"
 )
@@ -203,70 +202,70 @@ type FlowControl string
 // The kinds of flow control.
 const (
 	FlowPFC   FlowControl = "pfc"   // by priority (IEEE 802.1Qbb)
-	FlowPause FlowControl = "pause" // everything at once (IEEE 802.3x); the port neither sends nor honours PFC
-	FlowOff   FlowControl = "off"   // not at all
+	FlowPause FlowControl = "pause" // all priorities at once (IEEE 802.3x); the port neither sends nor honours PFC
+	FlowOff   FlowControl = "off"   // none
 )
 
-// Link is what tags the frames of a port have.
+// Link is how frames of a port are tagged.
 type Link string
 
 // The kinds of link.
 const (
-	Transparent Link = "transparent" // frames leave with a tag or without, as they came
-	Access      Link = "access"      // frames have no tag, coming or going; VLANs is the PVID alone
-	Trunk       Link = "trunk"       // frames leave with a tag, those of the PVID without
+	Transparent Link = "transparent" // frames leave tagged or untagged, as they came
+	Access      Link = "access"      // frames are untagged in both directions; VLANs is only the PVID
+	Trunk       Link = "trunk"       // frames leave tagged, those of the PVID untagged
 )
 
-// STag is what becomes of frames with an S-tag, the service tag of IEEE 802.1ad (TPID 0x88A8).
+// STag is how frames with an S-tag are handled, the service tag of IEEE 802.1ad (TPID 0x88A8).
 type STag string
 
-// What can become of them.
+// The ways to handle them.
 const (
 	STagDrop STag = "drop"
-	STagPCP  STag = "pcp" // they pass with it; its PCP tells their CoS, and they are in the VLAN of untagged frames
+	STagPCP  STag = "pcp" // they keep it; its PCP selects the CoS; their VLAN is that of untagged frames
 )
 
-// Storm is how many frames a second may come in on a port that would be flooded; 0: any number.
+// Storm bounds received frames that would be flooded, in frames per second; 0: no limit.
 type Storm struct{ Broadcast, Multicast, Unknown int }
 
-// Port is one port of the switch; its index in Config.Ports is its number.
+// Port is one port of the switch. Its index in Config.Ports is its number.
 type Port struct {
 	Device      string
 	Speed       uint64 // bit/s; see SendRate
-	LinkSpeed   uint64 // bit/s; what pauses and headroom are counted by, here and at the peer
+	LinkSpeed   uint64 // bit/s; the rate for pauses and headroom, here and at the peer
 	MTU         int    // bytes; frames may be Overhead longer
-	PeerMTU     int    // bytes; the same for frames of lossless classes; at most MTU
+	PeerMTU     int    // bytes; MTU of frames of lossless classes; at most MTU
 	Link        Link   // Transparent in wire mode
 	VLANs       []VLANRange
 	PVID        uint16      // a member of VLANs
 	STag        STag        // STagDrop on access ports
-	MACLimit    int         // addresses learned at the most; 0: as many as the table takes
-	Storm       Storm       // bounds floods that come from here
-	ETSName     string      // of ETS
-	QoSName     string      // of QoS
+	MACLimit    int         // maximum number of learned FDB entries; 0: limited by the table only
+	Storm       Storm       // bounds floods that this port receives
+	ETSName     string      // name in Config.ETS
+	QoSName     string      // name in Config.QoS
 	FlowControl FlowControl // FlowOff when PFC is not enabled
 	Metres      float64     // length of the cable
 	Medium      headroom.Medium
-	Response    time.Duration // from XOFF to the peer's silence, beyond what the standard allows
-	InFlight    int           // bytes at the most in the TX ring
+	Response    time.Duration // from XOFF until the peer stops, beyond what the standard allows
+	InFlight    int           // maximum bytes in the TX ring
 	Mode        XDPMode
 	TX          TXEngine
 	BusyPoll    bool  // the worker's CPU does the device's work instead of its interrupts
-	Worker      int   // index into Workers; 0 when that is empty
+	Worker      int   // index into Workers; 0 if Workers is empty
 	DefaultCoS  uint8 // of untagged frames
 
-	// What follows from the keys.
+	// Derived from the keys.
 
 	ETS          *ETSProfile // one of Config.ETS
 	QoS          *QoSDomain  // one of Config.QoS
-	ControlAhead int         // PFC frames that may be with the device in front of one that stops another priority
-	Peer         int         // number of the port at the other end of the wire, -1 in bridge mode
-	Headroom     int         // bytes in whole cells: what a lossless class needs, see HeadroomOf
-	Refresh      uint16      // quanta after which XOFF is repeated: PFC.Refresh, or earlier, see LatestRefresh
+	ControlAhead int         // PFC frames that the device may hold ahead of one that stops another priority
+	Peer         int         // number of the port at the other end of the wire; -1 in bridge mode
+	Headroom     int         // bytes in whole cells that a lossless class needs, see HeadroomOf
+	Refresh      uint16      // quanta until XOFF is repeated: PFC.Refresh or less, see LatestRefresh
 }
 
 // Overhead returns how many bytes a frame may be longer than the MTU: Ethernet header and the tags
-// that the port takes.
+// that the port accepts.
 func (p *Port) Overhead() int {
 	if p.STag == STagPCP {
 		return FrameOverhead + tagLength // a C-tag behind the S-tag
@@ -274,17 +273,17 @@ func (p *Port) Overhead() int {
 	return FrameOverhead
 }
 
-// MaxFrame and MaxLossless return the longest frames of the port, in bytes, and those of its
+// MaxFrame and MaxLossless return the maximum length in bytes of the port's frames, and of those of
 // lossless classes.
 func (p *Port) MaxFrame() int    { return p.MTU + p.Overhead() }
 func (p *Port) MaxLossless() int { return p.PeerMTU + p.Overhead() }
 
-// DeviceMTU returns the least MTU that the port's device may have. Drivers take frames of the MTU
-// and FrameOverhead: what may be longer has to be part of the MTU.
+// DeviceMTU returns the least MTU that the port's device may have. Drivers accept frames of the MTU
+// plus FrameOverhead; longer overhead has to be part of the MTU.
 func (p *Port) DeviceMTU() int { return p.MaxFrame() - FrameOverhead }
 
-// HeadroomOf returns what a lossless class keeps on the port for each of its CoS, in bytes: its own
-// headroom, or else what the port needs; a cell where nobody is paused.
+// HeadroomOf returns the bytes that a lossless class keeps on the port for each CoS: its configured
+// headroom, or what the port needs; one cell without flow control.
 func (p *Port) HeadroomOf(class *Class) int {
 	if class.Headroom > 0 && p.FlowControl != FlowOff {
 		return class.Headroom
@@ -292,7 +291,7 @@ func (p *Port) HeadroomOf(class *Class) int {
 	return p.Headroom
 }
 
-// VLANRange is the VLANs from First to Last, both included.
+// VLANRange is the VLANs from First to Last, inclusive.
 type VLANRange struct{ First, Last uint16 }
 
 // Class returns the class of a CoS, 0 to 7.
@@ -307,10 +306,10 @@ func (c *Config) Class(cos int) *Class {
 	panic(fmt.Sprintf("config: CoS %d is in no class", cos))
 }
 
-// Load reads and validates a file. If its contents are at fault the error is Errors, if there are
-// none ErrUnreadable.
+// Load reads and validates a file. If its contents are wrong the error is Errors; if it can't be
+// read, ErrUnreadable.
 func Load(path string) (*Config, error) {
-	// A FIFO that nobody writes to is an empty file then, and not one to wait for.
+	// With O_NONBLOCK, a FIFO without a writer is an empty file instead of a wait.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, unreadable(err)
@@ -323,10 +322,10 @@ func Load(path string) (*Config, error) {
 	return Parse(path, data)
 }
 
-// ErrUnreadable means that there is no file to read, or that this process may not read it.
+// ErrUnreadable means that there is no such file, or that this process may not read it.
 var ErrUnreadable = errors.New("configuration can't be read")
 
-// unreadable says what to do about a file that can't be read.
+// unreadable adds to an error what to do about a file that can't be read.
 func unreadable(err error) error {
 	remedy := "name a file that can be read"
 	switch {
@@ -340,23 +339,22 @@ func unreadable(err error) error {
 	return fmt.Errorf("%w: %w: %s", ErrUnreadable, err, remedy)
 }
 
-// SendRate returns the rate, in bit/s, that the port sends at: Speed, but not more than its link
-// has.
+// SendRate returns the rate at which the port sends: Speed, but at most LinkSpeed, bit/s.
 func (p *Port) SendRate() uint64 { return min(p.Speed, p.LinkSpeed) }
 
-// ControlsFlow tells whether a port stops its peer, or lets its peer stop it.
+// ControlsFlow reports whether a port pauses its peer or honours its peer's pauses.
 func (c *Config) ControlsFlow(p *Port) bool {
 	lossless := c.Lossless()
 	return p.FlowControl != FlowOff && (lossless || c.PFC.Asymmetric)
 }
 
-// Parse validates the contents of a file; name is what messages call it. The error, if any, is
-// Errors.
+// Parse validates the contents of a file. name is what messages call the file. The error, if any,
+// is Errors.
 func Parse(name string, data []byte) (*Config, error) { return parse(name, data, nil, nil) }
 
-// OnLinks returns the Config that the same file describes where devices report these rates of their
-// links, in bit/s. A rate that is reported overrules link_speed. The error, if any, is Errors: the
-// file may not fit these links.
+// OnLinks returns the Config that the same file describes if devices report these rates of their
+// links, in bit/s. A reported rate overrides link_speed. The error, if any, is Errors: the file may
+// not fit these links.
 func (c *Config) OnLinks(rates map[string]uint64) (*Config, error) {
 	return parse(c.source.file, c.source.text, rates, c.source.edits)
 }

@@ -19,7 +19,7 @@ import (
 
 const onePort = "ports:\n  - {device: sw0, speed: 10G}\n"
 
-// fataler is what testing.T and rapid.T have in common.
+// fataler is the common part of testing.T and rapid.T.
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -34,14 +34,14 @@ func mustParse(t fataler, text string) *Config {
 	return c
 }
 
-// values returns a Config without the positions, to be compared.
+// values returns a Config without positions, for comparison.
 func values(c *Config) Config {
 	v := *c
 	v.source = source{}
 	return v
 }
 
-// What ports have that name no profile and no domain. The profile is table 10-12 of Huawei's guide.
+// The profile and domain of ports that name none. The profile is table 10-12 of Huawei's guide.
 var (
 	builtInETS = ETSProfile{
 		Name: "default",
@@ -60,7 +60,7 @@ var (
 
 func identity() []int { return []int{0, 1, 2, 3, 4, 5, 6, 7} }
 
-// nothing returns a map of so many values to nothing.
+// nothing returns a map of n values to nothing.
 func nothing(n int) []int { return slices.Repeat([]int{Unmapped}, n) }
 
 func TestDefaults(t *testing.T) {
@@ -95,8 +95,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestInFlightFollowsTheSpeed: what a port has with its device lasts for 50 µs, and is 64 KB at
-// least.
+// TestInFlightFollowsTheSpeed: by default the device holds frames for 50 µs, and at least 64 KB.
 func TestInFlightFollowsTheSpeed(t *testing.T) {
 	for speed, want := range map[string]int{"1G": 64_000, "10G": 64_000, "25G": 156_250, "100G": 625_000,
 		"100G, in_flight: 3KB": 3000} {
@@ -107,7 +106,7 @@ func TestInFlightFollowsTheSpeed(t *testing.T) {
 	}
 }
 
-// everything has every key, and no value that is a default but those that go with bridge mode.
+// everything has every key, with no default values except those that bridge mode requires.
 const everything = `
 workers: [4, 6]
 memory:
@@ -235,7 +234,7 @@ func TestEveryKey(t *testing.T) {
 		CoSToPCP: []int{0, 1, 2, 3, 4, 5, 7, 7}, CoSToDSCP: nothing(8),
 	}
 	qos.DSCPToCoS[26], qos.DSCPToCoS[48], qos.CoSToDSCP[6] = 3, 6, 48
-	port := Port{ // what the ports but the first have in common
+	port := Port{ // what all ports but the first have in common
 		MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 4094}}, PVID: 1, STag: STagDrop,
 		FlowControl: FlowOff,
 		Metres:      100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3, TX: TXAuto,
@@ -286,7 +285,7 @@ func TestEveryKey(t *testing.T) {
 	}
 	got := values(mustParse(t, everything))
 	for i := range got.Ports {
-		got.Ports[i].Headroom = 0 // for TestHeadroomOfALink
+		got.Ports[i].Headroom = 0 // checked by TestHeadroomOfALink
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -294,7 +293,7 @@ func TestEveryKey(t *testing.T) {
 	checkKeys(t, "the test", everything)
 }
 
-// checkKeys fails the test if a file lacks one of the keys that there are.
+// checkKeys fails the test if a file lacks a key.
 func checkKeys(t *testing.T, who, text string) {
 	t.Helper()
 	has := make(map[string]bool)
@@ -306,7 +305,7 @@ func checkKeys(t *testing.T, who, text string) {
 	}
 }
 
-// addPaths notes which keys a node has, each behind those of the mappings that it is in.
+// addPaths records which keys a node has, each with the path of mappings that leads to it.
 func addPaths(paths map[string]bool, path string, n *yaml.Node) {
 	for i, content := range n.Content {
 		switch {
@@ -320,7 +319,7 @@ func addPaths(paths map[string]bool, path string, n *yaml.Node) {
 	}
 }
 
-// keyPaths returns all keys of a mapping, and of those in it, in the same way.
+// keyPaths returns all keys of a mapping and of the mappings in it, in the same form.
 func keyPaths(path string, of *schema) (paths []string) {
 	for _, key := range of.Properties {
 		paths = append(paths, path+key.name)
@@ -362,7 +361,7 @@ func TestClass(t *testing.T) {
 	c.Class(8)
 }
 
-// Each file of testdata/bad ends with the messages that it must give, in comments.
+// Each file of testdata/bad ends with its expected messages, as comments.
 func TestBadFiles(t *testing.T) {
 	files, err := filepath.Glob("testdata/bad/*.yaml")
 	if err != nil || len(files) < 100 {
@@ -401,9 +400,9 @@ func TestProblemNamesThePosition(t *testing.T) {
 		{&c.Ports[1].Device, "test.yaml:7:25: p: r"},
 		{&c.Ports[1], "test.yaml:7:5: p: r"},
 		{&c.Ports[0].Worker, "test.yaml:5:5: p: r"}, // a default: its mapping
-		{&c.Memory.Buffers, "test.yaml:2:1: p: r"},  // the default of a mapping that is missing: the one that lacks it
+		{&c.Memory.Buffers, "test.yaml:2:1: p: r"},  // the default of a missing mapping: the mapping that lacks it
 		{&c.Classes[0].CoS[0], "test.yaml:3:11: p: r"},
-		{&c.Classes[1].Headroom, "test.yaml:3:3: p: r"}, // the class of what is not listed
+		{&c.Classes[1].Headroom, "test.yaml:3:3: p: r"}, // the class of the CoS values that are not listed
 		{c, "test.yaml:2:1: p: r"},
 	} {
 		if got := c.Problem(p.value, "p", "r").Error(); got != p.want {
@@ -418,8 +417,8 @@ func TestProblemNamesThePosition(t *testing.T) {
 	c.Problem(new(int), "p", "r")
 }
 
-// TestPositions: an error is where an editor has its cursor: columns are characters, whatever
-// stands before them, and words of a list are where they are.
+// TestPositions: an error is where an editor has its cursor: columns are characters, whatever comes
+// before them, and words of a list have their own positions.
 func TestPositions(t *testing.T) {
 	for name, test := range map[string]struct{ text, at string }{
 		"first":                         {"worker: 1\n", "1:1"},
@@ -448,7 +447,7 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-// TestStrict: what some other reader of YAML takes, and this one does not.
+// TestStrict: YAML that other readers accept, but not this one.
 func TestStrict(t *testing.T) {
 	for name, text := range map[string]string{
 		"a key with a tag":                     "!!str pfc: {}\n" + onePort,
@@ -483,7 +482,7 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-// TestQuoteCutsCharacters: what is shown whole does not end in an ellipsis.
+// TestQuoteCutsCharacters: a text that is shown whole has no ellipsis.
 func TestQuoteCutsCharacters(t *testing.T) {
 	for text, want := range map[string]string{
 		strings.Repeat("é", 40): `"` + strings.Repeat("é", 40) + `"`, strings.Repeat("é", 41): `"` +
@@ -512,7 +511,7 @@ func TestErrorsUnwrap(t *testing.T) {
 	}
 }
 
-// TestAtFault: a file is at fault if nothing but the file is.
+// TestAtFault: AtFault is true only if every error is about the file.
 func TestAtFault(t *testing.T) {
 	_, file := Parse("test.yaml", []byte("workers: [-1]\n"))
 	other := errors.New("a worker does not run")
@@ -586,7 +585,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// The example with every key says that it has them and that most could be left out.
+// The example with every key says that it has them all and that most could be left out.
 func TestBridgeExampleShowsTheDefaults(t *testing.T) {
 	const file = "../../examples/bridge.yaml"
 	text, err := os.ReadFile(file)
@@ -636,7 +635,7 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// TestControlsFlow: a port does flow control if it stops its peer, or obeys it.
+// TestControlsFlow: a port does flow control if it pauses its peer, or honours its pauses.
 func TestControlsFlow(t *testing.T) {
 	const lossless, asymmetric = "classes: [{cos: [3], lossless: true}]\n", "pfc: {asymmetric: true}\n"
 	for _, test := range []struct {

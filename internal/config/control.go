@@ -6,24 +6,23 @@ import (
 	"strings"
 )
 
-// DefaultSocket is where a switch answers on its machine, if the file does not say otherwise.
+// DefaultSocket is the default path of the control socket.
 const DefaultSocket = "/run/sluice/sluice.sock"
 
-// Control says where the switch answers those who look at it and steer it on its machine, and who
-// they may be.
+// Control is where the switch serves its clients on this machine, and who they may be.
 type Control struct {
-	Socket string // path of a Unix socket; empty: nowhere
-	Group  string // whose members may ask, beside root; empty: that of the process
+	Socket string // path of a Unix socket; empty: none
+	Group  string // whose members may connect, besides root; empty: that of the process
 
-	// Viewers is the group whose members may look and give no orders; empty: there is none.
+	// Viewers is the group whose members may read but give no orders; empty: none.
 	Viewers string
 }
 
-// viewSuffix follows the name of the socket in that of the viewers' socket.
+// viewSuffix is appended to the name of the control socket to name the viewers' socket.
 const viewSuffix = ".view"
 
-// ViewSocket returns the path of the viewers' socket for the switch that answers on a socket. It
-// exists only if the configuration names viewers.
+// ViewSocket returns the path of the viewers' socket that belongs to a control socket. It exists
+// only if the configuration names viewers.
 func ViewSocket(socket string) string { return socket + viewSuffix }
 
 // checkControl refuses viewers who could not connect.
@@ -51,8 +50,8 @@ var controlKeys = []key[Control]{
 		name(32, "the name of a group"), func(c *Control) *string { return &c.Viewers }),
 }
 
-// longestSocket is how long the path of a Unix socket may be (sun_path in linux/un.h has 108 bytes,
-// the last of them 0).
+// longestSocket is the maximum length of the path of a Unix socket (sun_path in linux/un.h has 108
+// bytes, the last of them 0).
 const longestSocket = 107
 
 // socketPath reads the path of a Unix socket.

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestViewersNeedASocket: one that exists, and whose name leaves room for theirs.
+// TestViewersNeedASocket: viewers need a control socket, with a name that leaves room for the
+// suffix of theirs.
 func TestViewersNeedASocket(t *testing.T) {
 	longest := "/" + strings.Repeat("x", longestSocket-1-len(viewSuffix))
 	for socket, problem := range map[string]string{

@@ -12,16 +12,16 @@ import (
 	"sluice/internal/prose"
 )
 
-// What dcb(8) of iproute2 knows as array parameters, such as "all:off 3:on", can be written here in
-// the same way. An array is complete in a file, so nothing is kept of what it was; that no element
-// is there twice, and that all goes first, is stricter than dcb, in which later elements override
-// earlier ones.
+// Array parameters of dcb(8) of iproute2, such as "all:off 3:on", can be written here in the same
+// way. An array in a file is complete: nothing of its previous value remains. No element may occur
+// twice, and all must come first; this is stricter than dcb, where later elements override earlier
+// ones.
 
-// allKeys is the key of an array that stands for every other.
+// allKeys is the key of an array that stands for all others.
 const allKeys = "all"
 
-// table reads an array of as many entries, either as a mapping, such as {26: 3}, or as dcb writes
-// it, "26:3". absent returns what stands for an entry that is not there.
+// table reads an array of a given number of entries, written either as a mapping, such as {26: 3},
+// or as in dcb, "26:3". absent returns the value of a missing entry.
 func table[V any](entries int, value codec[V], absent func(number int) V) codec[[]V] {
 	number := integer(0, entries-1)
 	remedy := fmt.Sprintf(`write pairs like {3: …} or "%s:… 3:…": 0 to %d before the colon, %s behind it`, allKeys,
@@ -80,7 +80,7 @@ func readAll[V any](d *decoder, n *yaml.Node, i int, value codec[V], label strin
 	return true
 }
 
-// upTo are patterns of the numbers from 0 on, by the last one, for all that arrays have.
+// upTo has patterns for the numbers from 0 to each last number that arrays use.
 var upTo = map[int]string{7: "[0-7]", 63: "([1-5]?[0-9]|6[0-3])", 100: "([1-9]?[0-9]|100)"}
 
 func tableSchema(entries int, value *schema) *schema {
@@ -103,18 +103,18 @@ func tableSchema(entries int, value *schema) *schema {
 	return s
 }
 
-// wordOf finds the words of an array.
+// wordOf matches the words of an array.
 var wordOf = regexp.MustCompile(`\S+`)
 
-// elements returns the mapping that an array stands for, each word of it where it is in the file,
-// or nil after reporting why it is none.
+// elements returns the mapping that an array stands for, each word at its position in the file, or
+// nil after reporting why it is not an array.
 func (d *decoder) elements(n *yaml.Node, label, remedy string) *yaml.Node {
 	mapping := &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Column: n.Column}
 	end := position{line: n.Line, column: n.Column}
 	rest := d.from(end)
 	for _, word := range wordOf.FindAllString(n.Value, -1) {
 		at := end
-		if before, behind, found := strings.Cut(rest, word); found { // else it is written with escapes, or a default
+		if before, behind, found := strings.Cut(rest, word); found { // not if escaped, or a default
 			at = end.behind(before)
 			end, rest = at.behind(word), behind
 		}
@@ -135,7 +135,7 @@ func (d *decoder) elements(n *yaml.Node, label, remedy string) *yaml.Node {
 	return mapping
 }
 
-// What stands for an entry that is not there.
+// The values of missing entries.
 func itself(number int) int { return number }
 func unmapped(int) int      { return Unmapped }
 func none(int) int          { return 0 }
@@ -152,8 +152,7 @@ func onOff() codec[bool] {
 	})
 }
 
-// checkPrioPFC refuses to be told two things about a CoS: by the class that it is in, and by
-// prio_pfc.
+// checkPrioPFC refuses a CoS that is configured both by its class and by prio_pfc.
 func checkPrioPFC(d *decoder, c *Config) {
 	lossless := &c.PFC.prioPFC
 	if !d.given(lossless) || !d.sound(lossless) {
@@ -186,15 +185,15 @@ const (
 	tsaStrict tsa = "strict"
 )
 
-// etsLists is a profile as dcb-ets(8) has it, with traffic classes where the rest of this package
-// has groups.
+// etsLists is a profile in the terms of dcb-ets(8), with traffic classes where the rest of this
+// package has groups.
 type etsLists struct {
 	prioTC []int // by CoS; Unmapped: none
 	tcTSA  []tsa // by traffic class
 	tcBW   []int // by traffic class, percent
 }
 
-// members returns the CoS values of a traffic class, or of all strict ones if that is StrictGroup.
+// members returns the CoS values of a traffic class, or of all strict classes for StrictGroup.
 func (l *etsLists) members(class int) (cos []int) {
 	for i, tc := range l.prioTC {
 		switch {
@@ -206,8 +205,8 @@ func (l *etsLists) members(class int) (cos []int) {
 	return cos
 }
 
-// addGroups gives a profile the groups that its lists describe, if it has lists: a group for each
-// traffic class that has a weight, and StrictGroup for the strict ones.
+// addGroups gives a profile with lists the groups that they describe: one for each traffic class
+// that has a weight, and StrictGroup for the strict ones.
 func addGroups(d *decoder, e *ETSProfile) {
 	l := &e.lists
 	defer func() { e.lists = etsLists{} }()
@@ -242,10 +241,10 @@ func addGroups(d *decoder, e *ETSProfile) {
 	if cos := l.members(StrictGroup); cos != nil {
 		groups = append(groups, PriorityGroup{PG: StrictGroup, CoS: cos})
 	}
-	setGroups(d, e, d.at[&l.tcBW], groups) // what can still be wrong is the sum of the weights
+	setGroups(d, e, d.at[&l.tcBW], groups) // only the sum of the weights can still be wrong
 }
 
-// checkTrafficClasses refuses what groups can't be made of.
+// checkTrafficClasses refuses lists that can't be turned into groups.
 func checkTrafficClasses(d *decoder, e *ETSProfile) (ok bool) {
 	l, errors := &e.lists, len(d.errors)
 	var missing, strict []int

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestDCB: what the manual pages of dcb have as examples, and others, mean what they mean there.
-// Each is written in our own keys, too.
+// TestDCB: examples of dcb's manual pages, and others, mean here what they mean there. Each is also
+// written with this package's own keys.
 func TestDCB(t *testing.T) {
 	for _, test := range []struct{ name, lists, ours string }{
 		{"dcb-ets(8): one to one",
@@ -48,8 +48,8 @@ func TestDCB(t *testing.T) {
 	}
 }
 
-// TestTrafficClasses: whatever the lists, a CoS has the weight of its traffic class, strict ones go
-// before all others in their order, and what can't be so is refused.
+// TestTrafficClasses: whatever the lists, a CoS has the weight of its traffic class, strict classes
+// go before all others in their order, and lists for which that is impossible are refused.
 func TestTrafficClasses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		class := rapid.SliceOfN(rapid.IntRange(0, 7), 8, 8).Draw(t, "prio_tc")

@@ -14,11 +14,11 @@ import (
 
 // codec reads a value of type V from a node of the file.
 type codec[V any] struct {
-	schema *schema // what is read, for those who write
+	schema *schema // describes what is read, for those who write files
 	// read stores the value, or reports what is wrong and returns false. label is what messages
 	// call the value.
 	read func(d *decoder, n *yaml.Node, label string, v *V) bool
-	// spoil marks what the value consists of as unsound, when it can't be read as a whole; nil if
+	// spoil marks the parts of a value as unsound when the value can't be read as a whole; nil if
 	// it has no parts.
 	spoil func(d *decoder, v *V)
 }
@@ -34,7 +34,7 @@ type key[T any] struct {
 	spoil    func(d *decoder, of *T)
 }
 
-// required declares a key that must be there. at returns where its value belongs.
+// required declares a key that must be present. at returns where its value belongs.
 func required[T, V any](name, doc string, c codec[V], at func(*T) *V) key[T] {
 	return key[T]{
 		name: name, required: true, schema: c.schema.of(doc, ""),
@@ -44,8 +44,8 @@ func required[T, V any](name, doc string, c codec[V], at func(*T) *V) key[T] {
 	}
 }
 
-// optional declares a key with a default, written as in the file. With the default "" the value is
-// left at zero; doc then says what takes its place.
+// optional declares a key with a default, written as in the file. With the default "" the value
+// stays zero, and doc says what takes its place.
 func optional[T, V any](name, def, doc string, c codec[V], at func(*T) *V) key[T] {
 	k := required(name, doc, c, at)
 	k.required, k.schema = false, c.schema.of(doc, def)
@@ -55,7 +55,7 @@ func optional[T, V any](name, def, doc string, c codec[V], at func(*T) *V) key[T
 	return k
 }
 
-// node returns what a text, written as in the file but by us, means.
+// node parses a text written by this package, such as a default.
 func node(text string) *yaml.Node {
 	var document yaml.Node
 	if err := yaml.Load([]byte(text), &document); err != nil {
@@ -65,8 +65,8 @@ func node(text string) *yaml.Node {
 }
 
 // add appends an item that the file does not have to a list with room for it; list leaves room for
-// two. The item has the defaults of its keys and what set gives it. It lies at a position: where
-// the file has what it follows from.
+// two. The item has the defaults of its keys and what set sets. Its position is that of what it
+// follows from.
 func add[T any](d *decoder, items *[]T, at position, keys []key[T], set func(*T)) {
 	at.given = false
 	n := len(*items)
@@ -79,13 +79,13 @@ func add[T any](d *decoder, items *[]T, at position, keys []key[T], set func(*T)
 	set(item)
 }
 
-// decoder turns nodes into values, notes where each came from and collects the errors.
+// decoder turns nodes into values, records where each came from and collects the errors.
 type decoder struct {
 	source
 	errors  Errors
-	unsound map[any]bool      // by pointer, the values that could not be read
-	rates   map[string]uint64 // by device, in bit/s: what links are known to have
-	// defaultsOf is, while defaults are read, the position of the mapping that they belong to.
+	unsound map[any]bool      // by pointer: values that could not be read
+	rates   map[string]uint64 // known rates of links, by device, bit/s
+	// defaultsOf is the position of the mapping whose defaults are being read, otherwise nil.
 	defaultsOf *position
 }
 
@@ -129,7 +129,7 @@ func (d *decoder) document(data []byte) *yaml.Node {
 	return nil
 }
 
-// syntax reports what the YAML library says.
+// syntax reports an error of the YAML library.
 func (d *decoder) syntax(err error) {
 	at := position{line: 1, column: 1}
 	text := err.Error()
@@ -156,8 +156,8 @@ func (d *decoder) refuse(n *yaml.Node, problem, remedy string) bool {
 	return false
 }
 
-// sound tells whether values, given by pointer, could be read: what is reported already needs no
-// further checks.
+// sound reports whether values, given by pointer, could be read. Values that could not are already
+// reported and need no further checks.
 func (d *decoder) sound(values ...any) bool {
 	for _, v := range values {
 		if d.unsound[v] {
@@ -167,10 +167,10 @@ func (d *decoder) sound(values ...any) bool {
 	return true
 }
 
-// given tells whether the file has a value, given by pointer.
+// given reports whether the file has a value, given by pointer.
 func (d *decoder) given(value any) bool { return d.at[value].given }
 
-// read has a codec read a value and notes where it came from and whether that went well.
+// read has a codec read a value, and records where it came from and whether that succeeded.
 func read[V any](d *decoder, n *yaml.Node, c codec[V], label string, v *V) bool {
 	at := position{n.Line, n.Column, true}
 	if d.defaultsOf != nil {
@@ -202,7 +202,7 @@ func spoil[V any](d *decoder, c codec[V], v *V) {
 	}
 }
 
-// scalar reads a single value. parse returns what is wrong with a text, "" if nothing.
+// scalar reads a single value. parse returns what is wrong with a text, "" if nothing is.
 func scalar[V any](s *schema, remedy string, parse func(text string) (v V, problem string)) codec[V] {
 	return codec[V]{schema: s.remedied(remedy), read: func(d *decoder, n *yaml.Node, label string, v *V) bool {
 		if n.Kind != yaml.ScalarNode {
@@ -231,8 +231,8 @@ func list[V any](atLeast, atMost int, item codec[V]) codec[[]V] {
 			return d.refuse(n, fmt.Sprintf("%s has %d items", label, len(n.Content)),
 				fmt.Sprintf("list %d to %d", atLeast, atMost))
 		}
-		// Allocated at once, with room for two that check may add: items must stay at the address
-		// they are noted under.
+		// Allocated at once, with room for two items that check may add: their addresses are
+		// recorded, so items must not move.
 		*v = make([]V, len(n.Content), len(n.Content)+2)
 		ok := true
 		for i, content := range n.Content {
@@ -276,7 +276,7 @@ func mapping[T any](what string, keys []key[T]) codec[T] {
 	}
 }
 
-// absent deals with a key that a mapping lacks.
+// absent handles a key that a mapping lacks.
 func absent[T any](d *decoder, n *yaml.Node, what string, k key[T], to *T) {
 	at := position{line: n.Line, column: n.Column}
 	if d.defaultsOf != nil {
@@ -289,8 +289,8 @@ func absent[T any](d *decoder, n *yaml.Node, what string, k key[T], to *T) {
 	}
 }
 
-// absent gives the value of a key that is not there its default, if it has one, and the position of
-// what lacks it.
+// absent gives the value of a missing key its default, if it has one, and the position of the
+// mapping that lacks it.
 func (k *key[T]) absent(d *decoder, at position, to *T) {
 	d.at[k.value(to)] = at
 	if k.fallback == nil {
@@ -310,7 +310,7 @@ func keyNames[T any](keys []key[T]) []string {
 	return names
 }
 
-// pairs returns the values of a mapping by key, and reports keys that are unknown or there twice.
+// pairs returns the values of a mapping by key, and reports unknown and duplicate keys.
 func (d *decoder) pairs(n *yaml.Node, what string, known []string) map[string]*yaml.Node {
 	values := make(map[string]*yaml.Node)
 	lines := make(map[string]int)
@@ -336,7 +336,7 @@ func (d *decoder) pairs(n *yaml.Node, what string, known []string) map[string]*y
 	return values
 }
 
-// quote shows what the file says, cut to a bearable length.
+// quote quotes a text of the file, cut to a readable length.
 func quote(text string) string {
 	const longest = 40
 	if utf8.RuneCountInString(text) > longest {

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Error is one problem in a configuration file and what to do about it.
+// Error is one problem in a configuration file, with a fix.
 type Error struct {
 	File         string
 	Line, Column int // from 1 on
@@ -20,9 +20,9 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s: %s", e.File, e.Line, e.Column, e.Problem, e.Remedy)
 }
 
-// AtFault reports whether an error is about mistakes in a configuration file and nothing else: it
-// fails again until someone mends the file. What is joined with such a mistake, say that a device
-// can't be given back, may pass.
+// AtFault reports whether an error consists only of problems in a configuration file, so that it
+// recurs until the file changes. Errors joined with these, such as a device that can't be restored,
+// may pass.
 func AtFault(err error) bool {
 	switch e := err.(type) { //nolint:errorlint // every error of the tree must be one, not any
 	case *Error:
@@ -36,13 +36,13 @@ func AtFault(err error) bool {
 	return false
 }
 
-// Errors is all problems of a file by position; at least one.
+// Errors is all problems of a file, at least one, in order of position.
 type Errors []*Error
 
 // maxShown bounds the lines of a message.
 const maxShown = 20
 
-// Error returns a line for each problem, up to a limit.
+// Error returns one line per problem, up to a limit.
 func (e Errors) Error() string {
 	var lines []string
 	for i, problem := range e {
@@ -55,7 +55,7 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap returns the problems one by one.
+// Unwrap returns the problems as separate errors.
 func (e Errors) Unwrap() []error {
 	all := make([]error, len(e))
 	for i := range e {
@@ -71,25 +71,25 @@ func (e Errors) sort() Errors {
 	return e
 }
 
-// source knows where in a file the values of a Config come from.
+// source records where in a file the values of a Config come from.
 type source struct {
 	file string
 	text []byte
 	at   map[any]position // by pointer to the value
-	// edits are made in what the text says.
+	// edits are changes to what the text says.
 	edits []edit
 }
 
-// Source returns the name of the file that the Config was read from, as it was given, and what
-// stood in it.
+// Source returns the name of the file that the Config was read from, as it was given, and its
+// contents.
 func (c *Config) Source() (file string, text []byte) { return c.source.file, c.source.text }
 
 type position struct {
 	line, column int
-	given        bool // the file has this value; otherwise it is a default and the position that of its mapping
+	given        bool // the file has this value; otherwise it is a default, at the position of its mapping
 }
 
-// behind returns the position behind a text that begins at p. A column is a character.
+// behind returns the position after a text that begins at p. Columns are characters.
 func (p position) behind(text string) position {
 	if lines := strings.Count(text, "\n"); lines > 0 {
 		p.line, p.column = p.line+lines, 1
@@ -99,7 +99,7 @@ func (p position) behind(text string) position {
 	return p
 }
 
-// from returns the text of the file from a position on.
+// from returns the text of the file from a position to its end.
 func (s *source) from(p position) string {
 	text := strings.TrimPrefix(string(s.text), byteOrderMark)
 	for range p.line - 1 {
@@ -112,11 +112,12 @@ func (s *source) from(p position) string {
 	return text
 }
 
-// Given tells whether the file has a value of the Config, given by pointer, or it is a default.
+// Given reports whether the file has a value of the Config, given by pointer; otherwise it is a
+// default.
 func (c *Config) Given(value any) bool { return c.source.at[value].given }
 
 // Problem returns an Error about a value of the Config, given by pointer: &c.Ports[2].Device. If
-// the file does not have that value the position is that of the mapping which would.
+// the file does not have that value, the position is that of the mapping that would have it.
 func (c *Config) Problem(value any, problem, remedy string) *Error {
 	return c.source.problem(value, problem, remedy)
 }

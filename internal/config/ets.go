@@ -7,8 +7,8 @@ import (
 	"sluice/internal/prose"
 )
 
-// DefaultName is what the profiles and domains are called that ports have which name none. The file
-// may have its own of that name; otherwise they are these.
+// DefaultName is the name of the profile and the domain of ports that name none. They are built in
+// unless the file defines its own.
 const DefaultName = "default"
 
 // defaultGroups returns the groups of the default profile. Source: Huawei, CX11x, CX31x, CX710 and
@@ -21,32 +21,33 @@ func defaultGroups() []PriorityGroup {
 	}
 }
 
-// StrictGroup is the number of the priority group that goes before all others. It has no weight.
+// StrictGroup is the number of the priority group that is served before all others. It has no
+// weight.
 const StrictGroup = 15
 
-// ETSProfile says who sends next: which priority group of a port, and in it which CoS (IEEE
+// ETSProfile schedules a port: it selects a priority group, and a CoS in that group (IEEE
 // 802.1Qaz).
 type ETSProfile struct {
 	Name string
-	// each CoS is in exactly one; their weights sum to 100, or to 0 if StrictGroup is the only one
+	// each CoS is in exactly one; weights sum to 100, or to 0 if StrictGroup is the only one
 	Groups []PriorityGroup
 	Queues []ETSQueue // those that the file lists; see Queue
 
-	lists etsLists // of the file; addGroups makes Groups of them
+	lists etsLists // from the file; addGroups turns them into Groups
 }
 
-// PriorityGroup is CoS values that share bandwidth.
+// PriorityGroup is a set of CoS values that share bandwidth.
 type PriorityGroup struct {
 	PG     int // 0 to 7, or StrictGroup
 	CoS    []int
 	Name   string
 	Weight int // DRR: percent of what StrictGroup leaves; 0 for StrictGroup itself
 	Inner  Inner
-	Rate   uint64 // bit/s on the wire at the most; 0: no limit
-	Burst  int    // bytes on the wire, of Rate; 0: one frame, and what Rate makes of 100 µs
+	Rate   uint64 // maximum rate on the wire, bit/s; 0: no limit
+	Burst  int    // bytes on the wire, of Rate; 0: one frame plus 100 µs at Rate
 }
 
-// Inner is how the CoS values of a group share what it has.
+// Inner is how the CoS values of a group share its bandwidth.
 type Inner string
 
 // The ways to share a group.
@@ -58,9 +59,9 @@ const (
 // ETSQueue is the queue of one CoS within its group.
 type ETSQueue struct {
 	CoS    int
-	Weight int    // relative to the other queues of the group; 0 where it is InnerStrict
-	Rate   uint64 // bit/s on the wire at the most; 0: no limit
-	Burst  int    // bytes on the wire, of Rate; 0: one frame, and what Rate makes of 100 µs
+	Weight int    // relative to the other queues of the group; 0 if it is InnerStrict
+	Rate   uint64 // maximum rate on the wire, bit/s; 0: no limit
+	Burst  int    // bytes on the wire, of Rate; 0: one frame plus 100 µs at Rate
 }
 
 // Group returns the group of a CoS, 0 to 7.
@@ -72,7 +73,7 @@ func (e *ETSProfile) Group(cos int) *PriorityGroup {
 	return &e.Groups[i]
 }
 
-// Queue returns the queue of a CoS, 0 to 7, also if the file does not list it.
+// Queue returns the queue of a CoS, 0 to 7, even if the file does not list it.
 func (e *ETSProfile) Queue(cos int) ETSQueue {
 	if i := slices.IndexFunc(e.Queues, func(q ETSQueue) bool { return q.CoS == cos }); i >= 0 {
 		return e.Queues[i]
@@ -84,8 +85,8 @@ func (e *ETSProfile) Queue(cos int) ETSQueue {
 	return q
 }
 
-// Least returns the percent of what StrictGroup leaves that the queue of a CoS gets at least, when
-// all queues have frames; 0 if the CoS is in StrictGroup or its group is InnerStrict.
+// Least returns the minimum share of a CoS, in percent of what StrictGroup leaves, when all queues
+// have frames; 0 if the CoS is in StrictGroup or its group is InnerStrict.
 func (e *ETSProfile) Least(cos int) float64 {
 	g, all := e.Group(cos), 0
 	for _, member := range g.CoS {
@@ -97,8 +98,8 @@ func (e *ETSProfile) Least(cos int) float64 {
 	return float64(g.Weight) * float64(e.Queue(cos).Weight) / float64(all)
 }
 
-// Limit returns the rate that the queue of a CoS has at the most, by its own limit and that of its
-// group; 0: no limit.
+// Limit returns the maximum rate of the queue of a CoS, by its own limit and that of its group; 0:
+// no limit.
 func (e *ETSProfile) Limit(cos int) uint64 {
 	group, queue := e.Group(cos).Rate, e.Queue(cos).Rate
 	if group == 0 || queue == 0 {
@@ -107,8 +108,8 @@ func (e *ETSProfile) Limit(cos int) uint64 {
 	return min(group, queue)
 }
 
-// addDefaults adds the default profile and the default domain, if the file does not have them. The
-// domain has nothing but defaults: PCP is CoS, and everything leaves as it came.
+// addDefaults adds the default profile and the default domain if the file does not define them. The
+// domain has only defaults: the CoS is the PCP, and frames are not remarked.
 func addDefaults(d *decoder, c *Config) {
 	if d.sound(&c.ETS) && !slices.ContainsFunc(c.ETS, func(e ETSProfile) bool { return e.Name == DefaultName }) {
 		at := d.at[&c.ETS]
@@ -145,8 +146,7 @@ func checkETS(d *decoder, c *Config) {
 	}
 }
 
-// checkGroups applies the rules within a group, and between groups those that are not about numbers
-// that add up.
+// checkGroups applies the rules for groups, except those about sums.
 func checkGroups(d *decoder, e *ETSProfile) {
 	firstPG := make(map[int]*int)
 	firstName := make(map[string]*string)
@@ -181,7 +181,7 @@ func checkGroups(d *decoder, e *ETSProfile) {
 	}
 }
 
-// checkWeights applies the rules of what groups have of the bandwidth.
+// checkWeights applies the rules for the weights of groups.
 func checkWeights(d *decoder, e *ETSProfile) {
 	sum, complete, shared := 0, d.sound(&e.Groups), false
 	for i := range e.Groups {
@@ -211,7 +211,7 @@ func checkWeights(d *decoder, e *ETSProfile) {
 	d.fail(&e.Groups, fmt.Sprintf("the weights of profile %s sum to %d, not to 100", e.Name, sum), remedy)
 }
 
-// checkMembers refuses a profile that leaves out a CoS: its frames would be stored and never sent.
+// checkMembers refuses a profile that leaves out a CoS: its frames would be queued and never sent.
 func checkMembers(d *decoder, c *Config, e *ETSProfile) {
 	if !d.sound(&e.Groups) {
 		return
@@ -246,7 +246,7 @@ func checkMembers(d *decoder, c *Config, e *ETSProfile) {
 	}
 }
 
-// losslessClass returns the class of a CoS if it is known to be lossless, or nil.
+// losslessClass returns the class of a CoS if that is known to be lossless, otherwise nil.
 func losslessClass(d *decoder, c *Config, cos int) *Class {
 	for i := range c.Classes {
 		class := &c.Classes[i]

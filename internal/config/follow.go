@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// Follow makes c fit to replace another configuration in a running switch: a port that names no
-// worker stays with the one it has. It returns Errors that name, in c, what can't change while the
-// switch runs, since memory, threads or sockets were made for it; nil if there is nothing of the
-// kind.
+// Follow prepares c to replace another configuration in a running switch: a port that names no
+// worker stays with the one it has. It returns Errors that name, in c, the values that can't change
+// at run time because memory, threads or sockets depend on them, or nil if there are none.
 func (c *Config) Follow(before *Config) error {
 	d := differences{of: c}
 	m, n := &before.Memory, &c.Memory
@@ -55,7 +54,7 @@ func (c *Config) Follow(before *Config) error {
 	return d.found.sort()
 }
 
-// differences are what differs and may not.
+// differences collects the values that differ but must not.
 type differences struct {
 	of    *Config
 	found Errors
@@ -68,7 +67,7 @@ func (d *differences) compare(at any, key string, differs bool, runs any) {
 	}
 }
 
-// listOr is a list as one would write it, or what there is instead of one.
+// listOr formats a list as in a file, or returns none if it is empty.
 func listOr(list []int, none string) string {
 	if len(list) == 0 {
 		return none
@@ -76,7 +75,7 @@ func listOr(list []int, none string) string {
 	return strings.Join(strings.Fields(fmt.Sprint(list)), ", ")
 }
 
-// inBytes is a size as one would write it.
+// inBytes formats a size as in a file.
 type inBytes int
 
 func (b inBytes) String() string { return fmt.Sprintf("%dB", int(b)) }

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// runs is a configuration that a switch runs by, with something in it of all that can't change
-// while it does.
+// runs is a running configuration with every key that can't change while it runs.
 const runs = `workers: [2]
 memory: {buffers: 65536, buffer_size: 4096B, cell: 128B}
 transmitter: {cpu: 3, ring: 512}
@@ -18,8 +17,8 @@ ports:
   - {device: sw1, speed: 10G}
 `
 
-// TestFollowRefuses: each thing that can't change is refused where it is written, by its name and
-// with what runs.
+// TestFollowRefuses: every key that can't change is refused at its position, with its name and the
+// running value.
 func TestFollowRefuses(t *testing.T) {
 	for _, test := range []struct{ old, new, want string }{
 		{"buffers: 65536", "buffers: 32768", "new.yaml:2:19: memory.buffers can't change while the switch runs: it " +
@@ -56,8 +55,8 @@ func TestFollowRefuses(t *testing.T) {
 	}
 }
 
-// TestFollowKeepsWorkers: a port that names no worker stays with its own, and what is not for one
-// time only may change.
+// TestFollowKeepsWorkers: a port that names no worker stays with its own, and other keys may
+// change.
 func TestFollowKeepsWorkers(t *testing.T) {
 	old := mustParse(t, "workers: [1, 2]\nports: [{device: sw0, speed: 1G, worker: 1}, {device: sw1, speed: 1G}]\n")
 	c := mustParse(t, "workers: [1, 2]\npfc: {quanta: 1000}\nports: [{device: sw0, speed: 2G}, {device: sw2, speed: "+

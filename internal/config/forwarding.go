@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// The rules of where frames go: VLANs, wires, static addresses.
+// The rules for forwarding: VLANs, wires, static FDB entries.
 
-// checkVLANs applies the rules of the VLANs and addresses of a port.
+// checkVLANs applies the rules for the VLANs and FDB limit of a port.
 func checkVLANs(d *decoder, c *Config, p *Port) {
 	f := &c.Forwarding
 	if d.sound(&f.Table, &p.MACLimit) && p.MACLimit > f.Table {
@@ -40,7 +40,7 @@ func checkVLANs(d *decoder, c *Config, p *Port) {
 	}
 }
 
-// member tells whether a port is a member of a VLAN.
+// member reports whether a port is a member of a VLAN.
 func (p *Port) member(vid uint16) bool {
 	return slices.ContainsFunc(p.VLANs, func(r VLANRange) bool { return r.First <= vid && vid <= r.Last })
 }
@@ -70,7 +70,7 @@ func checkWires(d *decoder, c *Config) {
 	}
 }
 
-// checkWire makes the ports at the ends of a wire each other's peers.
+// checkWire makes the ports at the two ends of a wire each other's peers.
 func checkWire(d *decoder, c *Config, w *Wire) (ok bool) {
 	if !d.sound(w) {
 		return false
@@ -143,7 +143,7 @@ func checkStatic(d *decoder, c *Config) {
 	}
 }
 
-// checkFloodQueues refuses to say where floods wait when there are none.
+// checkFloodQueues refuses flood_queues in wire mode, which has no floods.
 func checkFloodQueues(d *decoder, c *Config) {
 	f := &c.Forwarding
 	if d.sound(&f.Mode, &f.FloodQueues) && f.Mode == WirePairs && f.FloodQueues {

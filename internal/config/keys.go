@@ -11,8 +11,8 @@ import (
 	"sluice/cells/headroom"
 )
 
-// The keys of the file: name, default as one would write it, what it is, what values it takes,
-// where they go. What depends on several values is in check.go.
+// The keys of the file: name, default as in a file, meaning, values and destination. Rules between
+// several values are in check.go.
 
 const (
 	maxPorts    = 1024
@@ -320,10 +320,10 @@ var portKeys = []key[Port]{
 		integer[uint8](0, 7), func(p *Port) *uint8 { return &p.DefaultCoS }),
 }
 
-// nameTypes is what YAML takes names for: some are numbers.
+// nameTypes are the types that YAML gives names: some are numbers.
 var nameTypes = []string{"string", "integer"}
 
-// name reads a word that counters can carry.
+// name reads a name that can be a label of counters.
 func name(longest int, what string) codec[string] {
 	form := fmt.Sprintf("1 to %d characters, none of them a space or a quote", longest)
 	s := &schema{Type: nameTypes, Pattern: fmt.Sprintf(`^[!#-&(-\[\]-_a-~]{1,%d}$`, longest), form: form}
@@ -386,7 +386,7 @@ func path() codec[string] {
 	})
 }
 
-// station reads the address of one station.
+// station reads a unicast MAC address.
 func station() codec[MAC] {
 	s := &schema{
 		Type:    "string",

@@ -11,32 +11,32 @@ import (
 	"sluice/internal/units"
 )
 
-// The rules that keep a lossless class lossless: marks, headroom, and memory to keep it in.
+// The rules that keep lossless classes lossless: marks, headroom, and the memory for it.
 
 const (
-	quantum      = 512 / 8 // the unit of pauses, in byte times (802.1Q clause 36)
-	shortestSlot = 84      // bytes that the shortest frame takes on the wire, with preamble and gap
-	// What the calculator takes, bit/s.
+	quantum      = 512 / 8 // the unit of pauses, in byte times (IEEE 802.1Q clause 36)
+	shortestSlot = 84      // bytes on the wire of the shortest frame, with preamble and gap
+	// The range of the headroom calculator, bit/s.
 	slowestLink, fastestLink = 1_000_000, 400_000_000_000
-	// leastInFlight, in bytes, and defaultInFlight, in ns at the port's speed: the larger may be
-	// with the device. It is to keep the line busy for the longest usual iteration of a worker.
+	// The default of in_flight is leastInFlight, in bytes, or defaultInFlight, in ns at the port's
+	// speed, whichever is larger. It keeps the line busy for the longest usual iteration of a
+	// worker.
 	leastInFlight   = 64_000
 	defaultInFlight = 50_000
-	// usualResponse is the default of a port, or the longest that its pauses allow. Nobody should
-	// assume less than leastResponse of a program without having measured it.
+	// usualResponse is the default of a port, unless its pauses require less. Only a measurement
+	// justifies less than leastResponse for a program.
 	usualResponse, leastResponse = time.Millisecond, 100 * time.Microsecond
-	// defaultXONOffset is the hysteresis of a class whose limit moves: a fixed mark could lie above
-	// it.
+	// defaultXONOffset is the hysteresis of a class with a dynamic limit, which could fall below a
+	// fixed mark.
 	defaultXONOffset = 32 << 10
 )
 
-// Lossless tells whether a class is lossless.
+// Lossless reports whether any class is lossless.
 func (c *Config) Lossless() bool {
 	return slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Lossless })
 }
 
-// checkLink applies the rules of what is at the other end of a port's cable, and computes what its
-// headroom must hold.
+// checkLink applies the rules for a port's link and peer, and computes the port's headroom.
 func checkLink(d *decoder, c *Config, p *Port) {
 	if d.sound(&c.PFC.Enabled) && !c.PFC.Enabled {
 		p.FlowControl = FlowOff
@@ -63,7 +63,7 @@ func checkLink(d *decoder, c *Config, p *Port) {
 		return
 	}
 	if p.FlowControl == FlowOff {
-		p.Headroom = c.Memory.Cell // nobody is paused, so more would not help
+		p.Headroom = c.Memory.Cell // nothing is paused, so more would not help
 		return
 	}
 	p.ControlAhead = c.controlAhead(p)
@@ -74,20 +74,20 @@ func checkLink(d *decoder, c *Config, p *Port) {
 	p.Headroom = compute(p.Calculation(c.Memory.Cell, p.Response)).BufferBytes
 }
 
-// known tells whether all could be read that the headroom calculator has to know of a port.
+// known reports whether all inputs of the headroom calculator for a port could be read.
 func (p *Port) known(d *decoder, c *Config) bool {
 	return d.sound(&c.Memory.Cell, &p.LinkSpeed, &p.MTU, &p.PeerMTU, &p.STag, &p.Metres, &p.Medium, &p.Response,
 		&p.InFlight)
 }
 
-// checkLinkSpeed finds the rate of a port's link: what its device reports, or else what the file
-// says, or else what the port sends at. A link that turns out slower than speed is no mistake of
-// the file, as it may have been negotiated: see SendRate.
+// checkLinkSpeed sets the rate of a port's link: what its device reports, otherwise what the file
+// says, otherwise the rate at which the port sends. A link that is slower than speed is no error of
+// the file, as the rate may have been negotiated: see SendRate.
 func checkLinkSpeed(d *decoder, p *Port) {
 	reported := d.rates[p.Device]
 	switch {
 	case reported > fastestLink && d.sound(&p.FlowControl) && p.FlowControl == FlowOff:
-		p.LinkSpeed = fastestLink // nobody counts by it
+		p.LinkSpeed = fastestLink // not used
 	case reported > 0 && (reported < slowestLink || reported > fastestLink):
 		d.unsound[&p.LinkSpeed] = true
 		d.fail(&p.Device, fmt.Sprintf("the link of device %s has %s", p.Device, units.Rate(reported)),
@@ -105,9 +105,9 @@ func checkLinkSpeed(d *decoder, p *Port) {
 	}
 }
 
-// Calculation returns what the headroom calculator has to know of a port whose peer stops later by
-// gap than the standard allows. All of gap counts as the gap of our loop: it is one time, wherever
-// it passes. cell is in bytes.
+// Calculation returns the inputs of the headroom calculator for a port whose peer stops later by
+// gap than the standard allows. All of gap counts as the gap of the worker's loop, since it does
+// not matter where it passes. cell is in bytes.
 func (p *Port) Calculation(cell int, gap time.Duration) headroom.Params {
 	return headroom.Params{
 		Speed: p.LinkSpeed, MTUOwn: p.MaxFrame() + frame.FCS, MTUPeer: p.MaxLossless() + frame.FCS,
@@ -116,7 +116,7 @@ func (p *Port) Calculation(cell int, gap time.Duration) headroom.Params {
 	}
 }
 
-// compute computes headroom from values that have been checked.
+// compute computes headroom from checked values.
 func compute(p headroom.Params) headroom.Result {
 	result, err := headroom.Compute(headroom.Measured, p)
 	if err != nil {
@@ -125,47 +125,48 @@ func compute(p headroom.Params) headroom.Result {
 	return result
 }
 
-// LatestRefresh returns after how many quanta a pause of so many must be repeated at the latest for
-// the peer to stay paused, if the repetition is late by gap beyond what the standard allows; below
-// 1: no repetition is early enough. The peer counts a pause by the rate of the link, from when the
-// PFC frame arrives. In byte times of the link,
+// LatestRefresh returns after how many quanta a pause must be repeated at the latest for the peer
+// to stay paused, if the repetition is late by gap beyond what the standard allows; below 1: no
+// repetition is early enough. The peer counts a pause at the rate of the link, from the arrival of
+// the PFC frame. In byte times of the link,
 //
 //	64·refresh + gap + 2·TX ring + PFC frames + response of the standard ≤ 64·quanta
 //
-// The repetition is due after refresh. Then it waits for our loop, and for what is with the device,
-// at the worst the shortest frames: twice, since it waits until other PFC frames there have left
-// (ControlAhead). The peer may act on it as late as the standard allows, though it acted on the one
-// before at once. That is the window of the headroom, with the TX ring twice and without the cable,
-// which delays both frames alike. So does the time of the PFC frame: it is the margin.
+// The repetition is due after refresh. Then it waits for the worker's loop, and for the frames that
+// the device holds, at worst the shortest ones: twice, since it waits until other PFC frames there
+// have left (ControlAhead). The peer may act on the repetition as late as the standard allows, but
+// may have acted on the previous frame at once. This is the window of the headroom, with the TX
+// ring twice and without the cable, which delays both frames alike. So does the transmission time
+// of the PFC frame, which is the margin.
 func (p *Port) LatestRefresh(quanta uint16, gap time.Duration) int {
 	return int(quanta) - ceil(p.repetitionDelay(gap), quantum)
 }
 
-// repetitionDelay returns how long after it was due the repetition of a pause takes effect at the
-// latest, in byte times.
+// repetitionDelay returns how long after it was due a repeated pause takes effect at the latest, in
+// byte times.
 func (p *Port) repetitionDelay(gap time.Duration) int {
 	link := p.Calculation(anyCell, gap)
 	link.Metres = 0
 	return window(link) + link.OwnRing()
 }
 
-// anyCell stands for the size of a cell where bytes count, not cells.
+// anyCell stands for the size of a cell where only bytes matter.
 const anyCell = 64
 
-// window returns how long a peer may go on sending after we were to stop it, in byte times of the
-// link.
+// window returns how long a peer may go on sending after the switch should stop it, in byte times
+// of the link.
 func window(p headroom.Params) int {
 	return compute(p).Bytes - 2*p.MTUPeer // without the frame that crosses the threshold and the last one
 }
 
-// LongestResponse returns the longest response of a port for which its pauses can be repeated in
+// LongestResponse returns the longest response of a port with which its pauses are repeated in
 // time; below 0: none is short enough.
 func (c *Config) LongestResponse(p *Port) time.Duration {
 	return p.longestResponse(c.PFC.Quanta, c.source.earliestRefresh(&c.PFC))
 }
 
-// earliestRefresh returns after how many quanta a port repeats a pause at the earliest: when the
-// file says, or else after a quarter.
+// earliestRefresh returns after how many quanta a port repeats a pause at the earliest: the refresh
+// of the file, otherwise a quarter of the pause.
 func (s *source) earliestRefresh(f *PFC) int {
 	if s.at[&f.Refresh].given {
 		return int(f.Refresh)
@@ -173,35 +174,36 @@ func (s *source) earliestRefresh(f *PFC) int {
 	return f.Quarter()
 }
 
-// Quarter returns a quarter of a pause, in quanta. No port repeats earlier of itself: more PFC
-// frames would take the link and both ends more than they gain.
+// Quarter returns a quarter of a pause, in quanta. By default no port repeats pauses earlier: more
+// PFC frames would cost the link and both ends more than they gain.
 func (f *PFC) Quarter() int { return max(1, int(f.Quanta)/4) }
 
-// longestResponse is LongestResponse, with a refresh after so many quanta.
+// longestResponse is LongestResponse with a given refresh, in quanta.
 func (p *Port) longestResponse(quanta uint16, refresh int) time.Duration {
 	return p.lasts((p.LatestRefresh(quanta, 0) - refresh) * quantum)
 }
 
-// RingTime returns for how long frames may wait in a receive ring of so many entries when the
-// shortest ones arrive at the rate of the link. What comes after that, from when the peer is told
-// to stop until its last frame, must find room there, too.
+// RingTime returns how long frames may wait in a receive ring with a given number of entries when
+// the shortest frames arrive at the rate of the link. The ring must also hold what arrives
+// afterwards, from when the peer is told to stop until its last frame.
 func (p *Port) RingTime(entries int) time.Duration {
 	return p.lasts(max(0, (entries-1)*shortestSlot-window(p.Calculation(anyCell, 0))))
 }
 
-// PauseTime returns how long a pause of so many quanta lasts.
+// PauseTime returns how long a pause of a number of quanta lasts.
 func (p *Port) PauseTime(quanta uint16) time.Duration { return p.lasts(int(quanta) * quantum) }
 
-// lasts returns how long so many bytes take on the link.
+// lasts returns how long a number of bytes takes on the link.
 func (p *Port) lasts(bytes int) time.Duration {
 	return time.Duration(float64(bytes) * 8 / float64(p.LinkSpeed) * float64(time.Second))
 }
 
-// checkRefresh sees to it that a pause is repeated before it runs out at the peer. Where the file
-// does not say when, a port repeats it as early as it must, but not before a quarter of its time.
+// checkRefresh ensures that a pause is repeated before it expires at the peer. If the file does not
+// set refresh, a port repeats pauses as early as it must, but not before a quarter of their
+// duration.
 func checkRefresh(d *decoder, c *Config) {
 	pausing := soundClasses(d, c) && c.Lossless()
-	var worst *Port // of those for which the refresh of the file is too late
+	var worst *Port // of the ports for which the refresh of the file is too late
 	least := math.MaxUint16
 	for i := range c.Ports {
 		p := &c.Ports[i]
@@ -228,8 +230,8 @@ func checkRefresh(d *decoder, c *Config) {
 	}
 }
 
-// failPause reports that a pause runs out before a repetition of it takes effect, or that it would
-// have to be repeated too often.
+// failPause reports that a pause expires before its repetition takes effect, or that it would have
+// to be repeated too often.
 func (d *decoder) failPause(c *Config, p *Port) {
 	remedy := "lower in_flight"
 	if longest := p.longestResponse(c.PFC.Quanta, d.earliestRefresh(&c.PFC)); longest >= 0 {
@@ -239,7 +241,7 @@ func (d *decoder) failPause(c *Config, p *Port) {
 	late := ceil(p.repetitionDelay(p.Response), quantum)
 	enough, repeated := late+int(c.PFC.Refresh), ""
 	if !d.given(&c.PFC.Refresh) {
-		enough = (late-1)*4/3 + 1 // of which a quarter leaves late
+		enough = (late-1)*4/3 + 1 // a quarter of which is late
 		repeated = ". It is repeated after a quarter of its time at the earliest"
 	}
 	if enough <= math.MaxUint16 {
@@ -249,7 +251,7 @@ func (d *decoder) failPause(c *Config, p *Port) {
 		remedy)
 }
 
-// lapse says in numbers how a pause runs out.
+// lapse explains in numbers how a pause expires.
 func (p *Port) lapse(f *PFC) string {
 	return fmt.Sprintf("at %s a pause of %d quanta lasts %s, and its repetition may take effect %s after it was due "+
 		"(response %s, in_flight %d bytes)",
@@ -258,8 +260,8 @@ func (p *Port) lapse(f *PFC) string {
 		units.Time(p.Response), p.InFlight)
 }
 
-// controlAhead returns how many PFC frames may be with a port's device in front of one that stops
-// another priority: those that stop each of the others, and two more (dataplane.ControlAhead).
+// controlAhead returns how many PFC frames a port's device may hold ahead of one that stops another
+// priority: one for each other priority, and two more (dataplane.ControlAhead).
 func (c *Config) controlAhead(p *Port) int {
 	lossless := 0
 	for i := range c.Classes {
@@ -288,7 +290,7 @@ func checkLossless(d *decoder, c *Config, class *Class) {
 	checkHeadroom(d, c, class)
 }
 
-// checkXON applies the rules of when a paused sender may go on.
+// checkXON applies the rules for when a paused sender may go on.
 func checkXON(d *decoder, class *Class) {
 	if !d.sound(&class.Share, &class.Alpha, &class.XON, &class.XONOffset) {
 		return
@@ -302,7 +304,7 @@ func checkXON(d *decoder, class *Class) {
 		}
 	}
 	switch {
-	case dynamic: // the limit moves, so marks can't be compared with it
+	case dynamic: // the limit varies, so marks can't be compared with it
 	case class.XON > class.Share:
 		d.fail(&class.XON,
 			fmt.Sprintf("xon at %d bytes is above the share of %d, so a paused sender would go on at once", class.XON,
@@ -331,7 +333,7 @@ func checkHeadroom(d *decoder, c *Config, class *Class) {
 	}
 }
 
-// checkFlowControl refuses ports that are to pause everything but have nothing to pause for.
+// checkFlowControl refuses ports that should pause everything if no class is lossless.
 func checkFlowControl(d *decoder, c *Config) {
 	if !soundClasses(d, c) || c.Lossless() {
 		return
@@ -344,7 +346,7 @@ func checkFlowControl(d *decoder, c *Config) {
 	}
 }
 
-// checkPools applies the rules of how memory is divided.
+// checkPools applies the rules for dividing the memory.
 func checkPools(d *decoder, c *Config) {
 	if !soundClasses(d, c) {
 		return
@@ -367,8 +369,8 @@ func checkPools(d *decoder, c *Config) {
 	}
 }
 
-// soundClasses tells whether all could be read that says which classes are lossless and what memory
-// they are promised.
+// soundClasses reports whether it is known which classes are lossless and what memory they are
+// promised.
 func soundClasses(d *decoder, c *Config) bool {
 	for i := range c.Classes {
 		class := &c.Classes[i]
@@ -379,8 +381,8 @@ func soundClasses(d *decoder, c *Config) bool {
 	return d.sound(&c.Classes)
 }
 
-// checkPortBuffer refuses a port buffer that can't hold what is promised; the most demanding port
-// is named.
+// checkPortBuffer refuses a port buffer that can't hold what is promised. It names the most
+// demanding port.
 func checkPortBuffer(d *decoder, c *Config) {
 	m := &c.Memory
 	worst, most := 0, 0
@@ -399,8 +401,9 @@ func checkPortBuffer(d *decoder, c *Config) {
 	}
 }
 
-// promised returns the cells that a port keeps for its groups: what each has reserved, or a longest
-// frame if that is more, and headroom, over-subscribed as it may be but with room for the largest.
+// promised returns the cells that a port keeps for its groups: for each its reserved cells, or a
+// frame of maximum length if that is more; and headroom, over-subscribed but enough for the largest
+// group.
 func promised(c *Config, p *Port) int {
 	reserved, sum, largest := 0, 0, 0
 	for i := range c.Classes {

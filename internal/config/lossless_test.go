@@ -39,7 +39,7 @@ func TestMemoryProfiles(t *testing.T) {
 	}
 }
 
-// When a paused sender may go on: a fixed mark follows a fixed limit, an offset a moving one.
+// When a paused sender may go on: a fixed mark follows a fixed limit, an offset a dynamic one.
 func TestXONDefaults(t *testing.T) {
 	for _, test := range []struct {
 		keys                  string
@@ -80,11 +80,12 @@ func TestFlowControl(t *testing.T) {
 	}
 }
 
-// Computed by hand. At 10G, with frames of 9216 and 2240 bytes with FCS, as those of FCoE beside
-// jumbo frames are, arrives what the peer begins in 12,027 byte times (1999 bytes in flight as 33
-// frames, with 24 on the wire each, and a longest frame) + 168 (two PFC frames) + 84 (the PFC
-// frame) + 3847.5 (300 m of fibre, both ways) + 3840 (60 quanta). In frames of 64 bytes, 84 on the
-// wire, that is 237 whole ones, one cell each; and two of 2240 bytes, 14 cells each: 265.
+// Computed by hand. At 10G, with frames of 9216 and 2240 bytes with FCS, as of FCoE beside jumbo
+// frames, the switch receives what the peer begins to send in 12,027 byte times (1999 bytes in
+// flight as 33 frames, with 24 on the wire each, and a frame of maximum length) + 168 (two PFC
+// frames) + 84 (the PFC frame) + 3847.5 (300 m of fibre, both ways) + 3840 (60 quanta). In frames
+// of 64 bytes, 84 on the wire, that is 237 whole frames, one cell each; and two of 2240 bytes, 14
+// cells each: 265.
 func TestHeadroomOfALink(t *testing.T) {
 	const fcoe = "speed: 10G, mtu: 9194, peer_mtu: 2218, cable: 300m, response: 0s, in_flight: 2000B"
 	with := func(old, new string) string { return strings.Replace(fcoe, old, new, 1) }
@@ -95,7 +96,7 @@ func TestHeadroomOfALink(t *testing.T) {
 		headroom int // cells
 	}{
 		{160, "3", fcoe, 265},
-		{160, "3, 4", fcoe, 266}, // a PFC frame more
+		{160, "3, 4", fcoe, 266}, // one more PFC frame
 		{160, "3, 4", fcoe + ", flow_control: pause", 265},
 		{160, "3", with("300m", "300m, medium: copper"), 262}, // 3570 byte times of cable
 		{160, "3", with("300m", "10km"), 1746},                // 128,250
@@ -115,7 +116,7 @@ func TestHeadroomOfALink(t *testing.T) {
 	}
 }
 
-// TestHeadroomWithSTags: where frames may have an S-tag, those of both ends may be 4 bytes longer.
+// TestHeadroomWithSTags: with S-tags, the frames of both ends may be 4 bytes longer.
 func TestHeadroomWithSTags(t *testing.T) {
 	for _, mtu := range []int{1500, 3000, 9190} {
 		text := "memory: {buffer_size: 16KiB, cell: 160B}\nports: [{device: sw0, speed: 10G, response: 0s, mtu: %d, " +
@@ -128,7 +129,7 @@ func TestHeadroomWithSTags(t *testing.T) {
 	}
 }
 
-// A longer cable, longer frames, a higher speed and slower software never need less.
+// Longer cables, longer frames, higher speeds and slower software never need less headroom.
 func TestHeadroomGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cell := rapid.IntRange(64, 4096).Draw(t, "cell")
@@ -155,8 +156,8 @@ func TestHeadroomGrows(t *testing.T) {
 	})
 }
 
-// The numbers that messages recommend do, and less does not: headroom is rounded up to whole cells,
-// a port buffer down.
+// The sizes that messages recommend are enough, and less is not: headroom is rounded up to whole
+// cells, a port buffer down.
 func TestRecommendedSizesDo(t *testing.T) {
 	for _, test := range []struct {
 		text string
@@ -191,8 +192,8 @@ func TestRecommendedSizesDo(t *testing.T) {
 	}
 }
 
-// What is under way, and how long a pause lasts, is a matter of the link, not of what the port
-// sends at.
+// Frames under way and the duration of a pause depend on the rate of the link, not on the rate at
+// which the port sends.
 func TestHeadroomFollowsTheLink(t *testing.T) {
 	port := func(speed string) Port {
 		return mustParse(t, "ports: [{device: sw0, in_flight: 64KB, speed: "+speed+"}]\n").Ports[0]
@@ -207,7 +208,8 @@ func TestHeadroomFollowsTheLink(t *testing.T) {
 	}
 }
 
-// What a device reports overrules the file, whichever is higher. The file is held against it anew.
+// The rate that a device reports overrides the file, whether higher or lower, and the file is
+// checked again.
 func TestOnLinks(t *testing.T) {
 	const text = "classes: [{cos: [3], lossless: true, headroom: 12MB}]\nports: [{device: sw0, speed: 1G, " +
 		"link_speed: 2.5G}, {device: sw1, speed: 1G, response: 1ms}]\n"
@@ -237,10 +239,10 @@ func TestOnLinks(t *testing.T) {
 	}
 }
 
-// Computed by hand, in byte times: the TX ring twice, each with what is in flight, in frames of 60
-// bytes that take 24 more, and a longest frame; a PFC frame that is in front, as without a lossless
-// class, and the one in question, 84 each; what response is; and the response of the standard, 3840
-// up to 10G and 25,216 at 100G. A quantum is 64.
+// Computed by hand, in byte times: the TX ring twice, each with the bytes in flight in frames of 60
+// bytes, which take 24 more, and a frame of maximum length; two PFC frames of 84, the one in
+// question and one ahead of it, as without a lossless class; the response; and the response of the
+// standard, 3840 up to 10G and 25,216 at 100G. A quantum is 64.
 func TestLatestRefresh(t *testing.T) {
 	const small = "mtu: 9194, in_flight: 2000B, response: "
 	for _, test := range []struct {
@@ -250,7 +252,7 @@ func TestLatestRefresh(t *testing.T) {
 	}{
 		// 2·(1999 + 33·24 + 9236) + 168 + 3840
 		{"speed: 10G, " + small + "0s", 65535, 65535 - 439},
-		{"speed: 10G, " + small + "0s, cable: 100km", 65535, 65535 - 439},    // which delays all alike
+		{"speed: 10G, " + small + "0s, cable: 100km", 65535, 65535 - 439},    // delays both alike
 		{"speed: 20M, link_speed: 10G, " + small + "0s", 65535, 65535 - 439}, //
 		{"speed: 10G, " + small + "0s, peer_mtu: 68", 65535, 65535 - 439},    //
 		{"speed: 10G, " + small + "1ms", 65535, 65535 - 19970},               // 1,250,000 more
@@ -266,8 +268,8 @@ func TestLatestRefresh(t *testing.T) {
 	}
 }
 
-// A port repeats its pauses at half of their time, or earlier if that would be too late. Where
-// nobody is paused, any time will do.
+// A port repeats its pauses at half of their duration, or earlier if that would be too late.
+// Without pauses, any time will do.
 func TestRefreshOfAPort(t *testing.T) {
 	const lossless = "classes: [{cos: [3], lossless: true}]\n"
 	for _, test := range []struct {
@@ -295,9 +297,9 @@ func TestRefreshOfAPort(t *testing.T) {
 	}
 }
 
-// Unless the file says so, a port repeats no earlier than after a quarter of a pause: its default
-// response leaves time for that, where this leaves 100 µs for the response, and a longer one is
-// refused. Computed by hand, in quanta: 49152 are three quarters, and what is beside the response
+// Unless the file says so, a port repeats no earlier than after a quarter of a pause. Its default
+// response leaves time for that if this leaves at least 100 µs for the response; a longer response
+// is refused. Computed by hand, in quanta: 49152 are three quarters, and all but the response takes
 // 2912 of 51.2 ns at 10G, 11108 of 12.8 ns at 40G, 6968 of 20.48 ns at 25G (TestRefreshOfAPort),
 // and 27790 of 5.12 ns at 100G.
 func TestDefaultResponse(t *testing.T) {
@@ -334,7 +336,7 @@ func TestDefaultResponse(t *testing.T) {
 	}
 }
 
-// What messages recommend for a pause that would lapse is enough, and what is beyond it is not.
+// The values that messages recommend for a pause that would expire are enough, and less is not.
 func TestRecommendedPausesHold(t *testing.T) {
 	plus := func(n int) func(string) string {
 		return func(number string) string {
@@ -395,9 +397,9 @@ func TestRecommendedPausesHold(t *testing.T) {
 	}
 }
 
-// The engines agree with LatestRefresh: a pause that is repeated so late holds if all that comes in
-// between takes as long as it may. With the margin of the PFC frame, and as much again for what is
-// rounded to quanta and ns, it runs out.
+// The engines agree with LatestRefresh: a pause that is repeated that late holds even if everything
+// in between takes as long as it may. With the margin of the PFC frame, and as much again for
+// rounding to quanta and ns, it expires.
 func TestPausesHold(t *testing.T) {
 	// bytes (802.1Qbb, 802.3 31B.3.7)
 	responses := map[uint64]int64{1e9: 3840, 10e9: 3840, 25e9: 80 * 64, 40e9: 118 * 64, 100e9: 394 * 64,
@@ -438,7 +440,7 @@ func TestPausesHold(t *testing.T) {
 			f := due(0)
 			peer.Receive(wire, &f) // at once
 			late := ns(64*int64(refresh)) + 1 + gap.Nanoseconds()
-			due(late) // the loop was away since just before
+			due(late) // the loop has been away since just before
 			return peer.Paused(late+ns(int64(rings))+wire+ns(responses[speed])-2) == 1
 		}
 		if !holds(latest) {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What TestRoundTrip and FuzzParse need for profiles, domains and static entries.
+// The parts of TestRoundTrip and FuzzParse for profiles, domains and static entries.
 
 var profileNames = []string{"first", DefaultName, "last"}
 
@@ -24,7 +24,7 @@ func drawETS(t *rapid.T, name string) ETSProfile {
 		g := PriorityGroup{PG: numbers[len(e.Groups)], Name: fmt.Sprint("group", n), CoS: cos[n : n+some]}
 		n += some
 		if g.PG != StrictGroup {
-			g.Weight = number(1, left/4, "weight") // of eight groups the last has something, too
+			g.Weight = number(1, left/4, "weight") // leaves some for the last of eight groups
 			left -= g.Weight
 		}
 		g.Inner = rapid.SampledFrom([]Inner{InnerDRR, InnerStrict}).Draw(t, "inner")
@@ -53,7 +53,7 @@ func drawShape(t *rapid.T) (rate uint64, burst int) {
 		rapid.OneOf(rapid.Just(0), rapid.IntRange(64, 256e6)).Draw(t, "burst")
 }
 
-// drawQoS draws a domain that suits the classes.
+// drawQoS draws a domain that fits the classes.
 func drawQoS(t *rapid.T, name string, c *Config) QoSDomain {
 	number := func(low, high int, label string) int { return rapid.IntRange(low, high).Draw(t, label) }
 	q := QoSDomain{Name: name, Trust: rapid.SampledFrom([]Trust{TrustPCP, TrustDSCP}).Draw(t, "trust")}
@@ -71,7 +71,7 @@ func drawQoS(t *rapid.T, name string, c *Config) QoSDomain {
 		for range number(1, 64, "dscps") {
 			q.DSCPToCoS[number(0, 63, "dscp")] = number(0, 7, "dscp_to_cos")
 		}
-		for cos, dscp := range q.CoSToDSCP { // a lossless class stays itself
+		for cos, dscp := range q.CoSToDSCP { // keep lossless classes unchanged
 			if c.Class(cos).Lossless && dscp != Unmapped && q.DSCPToCoS[dscp] != cos {
 				q.CoSToDSCP[cos] = Unmapped
 			}
@@ -80,7 +80,7 @@ func drawQoS(t *rapid.T, name string, c *Config) QoSDomain {
 	return q
 }
 
-// drawStatic draws entries, each with an address of its own.
+// drawStatic draws entries with different addresses.
 func drawStatic(t *rapid.T, ports []Port) []StaticEntry {
 	entries := []StaticEntry{}
 	for i := range rapid.IntRange(0, 8).Draw(t, "static") {
@@ -149,7 +149,7 @@ func orNoneText(n int) string {
 	return fmt.Sprint(n)
 }
 
-// checkProfiles checks what a profile and a domain of a port promise.
+// checkProfiles checks the guarantees of a port's profile and domain.
 func checkProfiles(is func(ok bool, what string), c *Config, p *Port) {
 	is(p.ETS.Name == p.ETSName && p.QoS.Name == p.QoSName, "profiles by name")
 	var ofCoS [8]int
@@ -177,7 +177,7 @@ func checkProfiles(is func(ok bool, what string), c *Config, p *Port) {
 	}
 }
 
-// The profile that the documents have as default, and what they change of it.
+// The default profile of the documents, and their changes to it.
 func TestETS(t *testing.T) {
 	c := mustParse(t, `
 ets:
@@ -210,8 +210,8 @@ ports: [{device: sw0, speed: 10G, ets: ets1}, {device: sw1, speed: 10G}]
 	c.ETS[0].Group(8)
 }
 
-// TestSharesOfAQueue: the least share of a queue is its part of its group's; its limit is the lower
-// one of both.
+// TestSharesOfAQueue: the least share of a queue is its part of its group's share; its limit is the
+// lower of its own and the group's.
 func TestSharesOfAQueue(t *testing.T) {
 	e := &mustParse(t, `
 ets:
@@ -233,7 +233,7 @@ ports: [{device: sw0, speed: 10G, ets: ets1}]
 	}
 }
 
-// A profile or domain of the file that is called default is that of the ports that name none.
+// A profile or domain called default in the file applies to ports that name none.
 func TestDefaultsOfTheFile(t *testing.T) {
 	c := mustParse(t, `
 ets: [{name: default, groups: [{pg: 15, cos: [0, 1, 2, 3, 4, 5, 6, 7]}]}]
@@ -248,7 +248,7 @@ qos: [{name: default, trust: dscp, dscp_to_cos: {46: 5}}]
 	}
 }
 
-// The recommendation for weights that do not sum to 100 does.
+// Weights that the message recommends sum to 100.
 func TestWeightsSum(t *testing.T) {
 	for one := 1; one < 100; one++ {
 		for _, two := range []int{1, 50, 100 - one, 100} {

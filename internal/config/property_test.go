@@ -28,7 +28,7 @@ func readText[V any](c codec[V], text string) (v V, ok bool) {
 	return v, ok
 }
 
-// Decimal numbers are plain ones: no exponent, no sign, no leading 0.
+// Decimal numbers are plain: no exponent, no sign, no leading 0.
 func TestDecimal(t *testing.T) {
 	for text, want := range map[string]float64{"1": 1, "1.5": 1.5, "99.999": 99.999, "100": 100, "100.00": 100,
 		"1.000001": 1.000001} {
@@ -46,7 +46,7 @@ func TestDecimal(t *testing.T) {
 	}
 }
 
-// The words for alpha are the powers of two from 2^-7 to 2^3, in lowest terms, and nothing else.
+// The words for alpha are exactly the powers of two from 2^-7 to 2^3, in lowest terms.
 func TestAlpha(t *testing.T) {
 	for numerator := range 200 {
 		for denominator := 1; denominator < 300; denominator++ {
@@ -64,7 +64,7 @@ func TestAlpha(t *testing.T) {
 	}
 }
 
-// Edit distance against its definition.
+// The edit distance matches its definition.
 func TestEditDistance(t *testing.T) {
 	var defined func(a, b string) int
 	defined = func(a, b string) int {
@@ -85,7 +85,7 @@ func TestEditDistance(t *testing.T) {
 	})
 }
 
-// What is written for a Config is read as that Config.
+// A Config that is written to a file is read as the same Config.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := drawConfig(t)
@@ -166,7 +166,7 @@ func drawConfig(t *rapid.T) Config {
 	c.Forwarding.Static = drawStatic(t, c.Ports)
 	c.Metrics.Listen = rapid.SampledFrom([]string{"", "127.0.0.1:9473", ":1", "[::]:65535"}).Draw(t, "listen")
 	if !slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Lossless && class.Headroom == 0 }) {
-		// Enough for eight headrooms as drawClass draws them.
+		// Enough for eight of the headrooms that drawClass draws.
 		c.Memory.PortBuffer = rapid.OneOf(rapid.Just(0), rapid.IntRange(9e10, 1e11)).Draw(t, "port_buffer")
 	}
 	return c
@@ -217,8 +217,8 @@ func drawPort(t *rapid.T, c *Config, n int, lossless bool) Port {
 	return p
 }
 
-// drawRefresh draws when pauses are repeated. A port whose pauses are too short for that does
-// without.
+// drawRefresh draws when pauses are repeated. Ports whose pauses are too short for that get no flow
+// control.
 func drawRefresh(t *rapid.T, c *Config, lossless bool) {
 	latest := int(c.PFC.Quanta) - 1
 	for i := range c.Ports {
@@ -247,7 +247,7 @@ func drawClass(t *rapid.T, cos []int) Class {
 		Lossless: rapid.Bool().Draw(t, "lossless"),
 		Reserved: number(1, 1e6, "reserved"),
 	}
-	most := int(1e11) // of what marks may be
+	most := int(1e11) // maximum for marks
 	if rapid.Bool().Draw(t, "dynamic") {
 		c.Alpha = alpha("alpha")
 	} else {
@@ -257,8 +257,8 @@ func drawClass(t *rapid.T, cos []int) Class {
 	switch {
 	case c.Lossless:
 		c.XON, c.XONOffset = number(0, most, "xon"), number(64, most, "xon_offset")
-		// 5 GB are what a port with a cable of 10 km needs at 400G if each frame of 64 bytes takes
-		// a cell of 65535.
+		// At 400G with a cable of 10 km a port needs 5 GB if each frame of 64 bytes takes a cell of
+		// 65535.
 		c.Headroom = rapid.OneOf(rapid.Just(0), rapid.IntRange(5e9, 1e10)).Draw(t, "headroom")
 	case rapid.Bool().Draw(t, "dynamic queue"):
 		c.QueueAlpha = alpha("queue_alpha")
@@ -375,8 +375,7 @@ func writeClass(b *strings.Builder, c *Class) {
 	}
 }
 
-// FuzzParse: whatever the file, either a Config that keeps all promises, or errors that can be
-// acted on.
+// FuzzParse: any file gives either a Config that keeps all promises, or errors with a fix.
 func FuzzParse(f *testing.F) {
 	for _, pattern := range []string{"testdata/bad/*.yaml", "../../examples/*.yaml"} {
 		files, err := filepath.Glob(pattern)
@@ -409,7 +408,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// ends tells whether a character ends a line for some readers of YAML only.
+// ends reports whether only some readers of YAML end a line at a character.
 func ends(r rune) bool { return strings.ContainsRune("\r\v\f\u0085\u2028\u2029", r) }
 
 func checkErrors(t *testing.T, errs Errors, data []byte) {

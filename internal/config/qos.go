@@ -5,26 +5,26 @@ import (
 	"slices"
 )
 
-// Unmapped stands in a QoSDomain for a value that is mapped to nothing.
+// Unmapped is the value in a QoSDomain of an entry that maps to nothing.
 const Unmapped = -1
 
-// Trust is what tells the CoS of a frame.
+// Trust is which field of a frame selects its CoS.
 type Trust string
 
-// What can be trusted.
+// The fields.
 const (
-	TrustPCP  Trust = "pcp"  // the priority of the tag; without a tag Port.DefaultCoS
-	TrustDSCP Trust = "dscp" // the DSCP of IP; for all but IP as with TrustPCP
+	TrustPCP  Trust = "pcp"  // the PCP of the tag; without a tag Port.DefaultCoS
+	TrustDSCP Trust = "dscp" // the DSCP of IP packets; for other frames as with TrustPCP
 )
 
-// QoSDomain is how ports classify what they receive and mark what they send.
+// QoSDomain is how ports classify received frames and mark sent ones.
 type QoSDomain struct {
 	Name      string
 	Trust     Trust
 	PCPToCoS  []int // by PCP, 8
 	DSCPToCoS []int // by DSCP, 64; Unmapped: Port.DefaultCoS
 	CoSToPCP  []int // by CoS, 8
-	CoSToDSCP []int // by CoS, 8; Unmapped: the DSCP stays as it came
+	CoSToDSCP []int // by CoS, 8; Unmapped: the DSCP is not changed
 }
 
 func checkQoS(d *decoder, c *Config) {
@@ -37,7 +37,7 @@ func checkQoS(d *decoder, c *Config) {
 	}
 }
 
-// checkTrust refuses maps of what is not looked at.
+// checkTrust refuses maps of fields that are not used.
 func checkTrust(d *decoder, q *QoSDomain) {
 	if !d.sound(&q.Trust, &q.PCPToCoS, &q.DSCPToCoS) {
 		return
@@ -56,9 +56,9 @@ func checkTrust(d *decoder, q *QoSDomain) {
 	}
 }
 
-// checkPaused refuses maps between PCP and CoS that PFC can't follow. It knows one number for a
-// priority, that of the wire: a sender of PCP 5 goes on when 3 is paused, and we when the receiver
-// of PCP 5 pauses that.
+// checkPaused refuses maps between PCP and CoS that PFC can't follow, since PFC numbers priorities
+// as on the wire: pausing 3 would not stop a sender of PCP 5, and a receiver of PCP 5 would pause
+// 5.
 func checkPaused(d *decoder, c *Config, q *QoSDomain) {
 	if !c.PFC.Enabled || !d.sound(&c.PFC.Enabled, &q.PCPToCoS, &q.CoSToPCP) {
 		return
@@ -84,8 +84,8 @@ func checkPaused(d *decoder, c *Config, q *QoSDomain) {
 	}
 }
 
-// checkRemarked refuses a DSCP for a lossless class by which a switch with the same domain would
-// take it for another.
+// checkRemarked refuses a DSCP for a lossless class that a switch with the same domain would map to
+// another class.
 func checkRemarked(d *decoder, c *Config, q *QoSDomain) {
 	for cos, dscp := range q.CoSToDSCP {
 		class := losslessClass(d, c, cos)

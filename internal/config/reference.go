@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// introduction is what the keys can't say of themselves.
+// introduction has what does not belong to any one key.
 //
 //go:embed introduction.md
 var introduction string
 
-// Reference returns the description of every key in Markdown, a section for each mapping. example
-// is a file that has them all; each section shows its part of that.
+// Reference returns the description of every key in Markdown, with a section for each mapping.
+// example is a file that has all keys; each section shows its part of it.
 func Reference(example string) string {
 	r := reference{example: example}
 	r.WriteString(introduction)
@@ -26,8 +26,8 @@ type reference struct {
 	example string
 }
 
-// section describes the keys of a mapping, and then those of the mappings in it. path is what leads
-// to it, doc what it is.
+// section describes the keys of a mapping, and then those of the mappings in it. path leads to it,
+// doc says what it is.
 func (r *reference) section(path, doc string, of *schema) {
 	title, level := "The file", 2
 	if path != "" {
@@ -57,8 +57,8 @@ func (r *reference) section(path, doc string, of *schema) {
 	}
 }
 
-// mapping returns the mapping that the value of a key is, or a list of, and what leads to it; nil
-// if it is neither.
+// mapping returns the mapping that the value of a key is or lists, and its path; nil if the value
+// is neither.
 func (p *property) mapping(path string) (inner *schema, in string) {
 	in = strings.TrimPrefix(path+"."+p.name, ".")
 	switch {
@@ -70,8 +70,8 @@ func (p *property) mapping(path string) (inner *schema, in string) {
 	return nil, ""
 }
 
-// meaning returns the default of a key, in words if it depends on other values, and what the key is
-// for.
+// meaning returns the default of a key, in words if it depends on other values, and the meaning of
+// the key.
 func (p *property) meaning(of *schema) (fallback, meaning string) {
 	meaning, fallback, _ = strings.Cut(p.doc, "; default: ")
 	switch {
@@ -85,12 +85,12 @@ func (p *property) meaning(of *schema) (fallback, meaning string) {
 	return fallback, meaning
 }
 
-// anchor is what a Markdown reader calls the section of a mapping.
+// anchor returns the anchor of a section in Markdown.
 func anchor(path string) string {
 	return strings.NewReplacer("[", "", "]", "", ".", "").Replace(path)
 }
 
-// part returns the lines of a file that a key of it has.
+// part returns the lines of a file that belong to one of its keys.
 func part(file, key string) string {
 	root := node(file)
 	for i := 0; i < len(root.Content); i += 2 {

@@ -10,11 +10,10 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// schema describes the values that a codec reads: to programs in the words of JSON Schema (draft
-// 2020-12, json-schema.org), to people in form. It is a little narrower than the codec: a number
-// must not be in quotes, and a name that YAML takes for something else must. It is wider where
-// values depend on each other, and it can't bound quantities with a unit; their form says the
-// bounds.
+// schema describes the values that a codec reads: to programs as JSON Schema (draft 2020-12,
+// json-schema.org), to people in form. It is a little narrower than the codec: a number must not be
+// in quotes, and a name that YAML takes for something else must be. It is wider where values depend
+// on each other, and it can't bound quantities with a unit; their form has the bounds.
 type schema struct {
 	Dialect              string             `json:"$schema,omitempty"`
 	Title                string             `json:"title,omitempty"`
@@ -33,11 +32,11 @@ type schema struct {
 	Required             []string           `json:"required,omitempty"`
 	AdditionalProperties *bool              `json:"additionalProperties,omitempty"`
 	Default              any                `json:"default,omitempty"`
-	// no word of JSON Schema, but editors show it
+	// not a keyword of JSON Schema, but editors show it
 	ErrorMessage string `json:"errorMessage,omitempty"`
 
-	form string // what is accepted, such as "a size from 4KiB to 100GB, or none"; of mappings and lists of them nothing
-	// Of the value of a key, what the key says.
+	form string // what is accepted, such as "a size from 4KiB to 100GB, or none"; empty for mappings and lists of them
+	// For the value of a key: its meaning and default.
 	doc, fallback string
 }
 
@@ -47,10 +46,10 @@ type property struct {
 	*schema
 }
 
-// properties are a list and no map, so that editors and readers see the keys in this order.
+// properties are a list, not a map, so that editors and readers see the keys in this order.
 type properties []property
 
-// MarshalJSON writes the object that the list stands for.
+// MarshalJSON writes the list as an object.
 func (p properties) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	for i, one := range p {
@@ -65,7 +64,7 @@ func (p properties) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// marshal leaves characters as they are that would mean something in HTML: patterns have them.
+// marshal does not escape characters for HTML, since patterns contain them.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -74,8 +73,8 @@ func marshal(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Schema returns the JSON Schema (draft 2020-12) of a configuration file, a JSON document with an
-// end of line. Editors complete and check a file by it that begins with
+// Schema returns the JSON Schema (draft 2020-12) of a configuration file: a JSON document that ends
+// with a newline. Editors use it to complete and check a file that begins with
 //
 //	# yaml-language-server: $schema=sluice.schema.json
 func Schema() []byte {
@@ -84,7 +83,7 @@ func Schema() []byte {
 	file.Title = "Configuration of sluice, a lossless Ethernet switch"
 	compact, err := marshal(&file)
 	if err != nil {
-		panic(fmt.Sprintf("config: schema: %v", err)) // nothing in it depends on anything
+		panic(fmt.Sprintf("config: schema: %v", err)) // nothing in it depends on input
 	}
 	var b bytes.Buffer
 	if err := json.Indent(&b, bytes.TrimSpace(compact), "", "  "); err != nil {
@@ -94,8 +93,8 @@ func Schema() []byte {
 	return b.Bytes()
 }
 
-// of returns the schema of a value of a key: what the key is for, and its default, which is "" if
-// that depends on others.
+// of returns the schema of the value of a key: with the key's meaning and its default, which is ""
+// if it depends on other values.
 func (s *schema) of(doc, fallback string) *schema {
 	described := *s
 	described.Description, described.doc, described.fallback = doc, doc, fallback
@@ -108,7 +107,7 @@ func (s *schema) of(doc, fallback string) *schema {
 	return &described
 }
 
-// remedied has editors say what to do about a value that is wrong.
+// remedied has editors show what to do about a wrong value.
 func (s *schema) remedied(remedy string) *schema {
 	if s.AnyOf == nil {
 		s.ErrorMessage = remedy
@@ -119,12 +118,12 @@ func (s *schema) remedied(remedy string) *schema {
 	return s
 }
 
-// either returns the schema of what is described by one of two.
+// either returns the schema of values that match one of two schemas.
 func either(a, b *schema) *schema {
 	return &schema{AnyOf: []*schema{a, b}, form: a.form + ", or " + b.form}
 }
 
-// word is the schema of one word; its type is that which YAML takes it for.
+// word is the schema of one word, with the type that YAML gives it.
 func word(text string) *schema {
 	return &schema{Enum: []any{plain(node(text))}, form: text}
 }
@@ -138,7 +137,7 @@ func oneOf(words []string) *schema {
 	return s
 }
 
-// plain returns what a node is in JSON, where keys are text. An alias is what it stands for.
+// plain returns a node as a JSON value, where keys are strings. An alias becomes what it refers to.
 func plain(n *yaml.Node) any {
 	switch n.Kind {
 	case yaml.MappingNode:

@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write the published files anew")
 
-// TestPublished: what lies in docs is what comes of the keys.
+// TestPublished: the files in docs are those generated from the keys.
 func TestPublished(t *testing.T) {
 	example, err := os.ReadFile("../../examples/bridge.yaml")
 	if err != nil {
@@ -36,7 +36,7 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// validator returns somebody else's reading of the schema.
+// validator returns the schema as an independent library reads it.
 func validator(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
@@ -54,7 +54,7 @@ func validator(t *testing.T) *jsonschema.Schema {
 	return s
 }
 
-// TestSchemaAccepts: the schema refuses nothing that the program takes.
+// TestSchemaAccepts: the schema accepts everything that the program accepts.
 func TestSchemaAccepts(t *testing.T) {
 	s := validator(t)
 	texts := map[string]string{"everything": everything, "one port": onePort}
@@ -86,16 +86,15 @@ func TestSchemaAccepts(t *testing.T) {
 	})
 }
 
-// beyondSchema names the bad files that a schema can't tell from good ones, though no more than one
-// value of them has to be looked at to know.
+// beyondSchema names the bad files that the schema can't refuse although each has a value that is
+// wrong by itself.
 var beyondSchema = map[string]string{
 	"tag.yaml":                    "JSON has no tags",
 	"key_twice.yaml":              "JSON has the last one",
 	"wred_beyond_any_memory.yaml": "a pattern can't bound a quantity",
 }
 
-// TestSchemaRefuses: the schema refuses each bad file in which a value can't be read by itself, and
-// no other.
+// TestSchemaRefuses: the schema refuses exactly the bad files in which a value is wrong by itself.
 func TestSchemaRefuses(t *testing.T) {
 	s := validator(t)
 	files, err := filepath.Glob("testdata/bad/*.yaml")
@@ -131,7 +130,7 @@ func TestSchemaRefuses(t *testing.T) {
 	t.Logf("the schema refuses %d of %d bad files", refused, len(files))
 }
 
-// TestEveryValueIsDescribed: no key is without what it is for and what it takes.
+// TestEveryValueIsDescribed: every key has a meaning and says what it accepts.
 func TestEveryValueIsDescribed(t *testing.T) {
 	var look func(path string, s *schema)
 	look = func(path string, s *schema) {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// suggestion returns what to do about a word that is not known: the known one that it is likely to
-// be, or else something that is always right.
+// suggestion returns what to do about an unknown word: the known word that was probably meant, or
+// otherwise.
 func suggestion(word string, known []string, otherwise string) string {
 	best, bestDistance := "", 1+min(2, len(word)/2)
 	for _, k := range known {

@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// byteOrderMark may begin a file. It is in no column.
+// byteOrderMark may begin a file. It does not count as a column.
 const byteOrderMark = "\ufeff"
 
-// readable reports the first character that makes the file no text, or else one that different
-// readers take differently, and returns false if there is one. YAML 1.1, and the library, end a
-// line at NEL, LS, PS and a lone CR; YAML 1.2 and editors do not end it at all of them, so that a
-// line can hide behind a comment, or a comment end early.
+// readable reports the first character that makes the file no text, or that different readers of
+// YAML interpret differently, and returns false if there is one. YAML 1.1, and the library, end a
+// line at NEL, LS, PS and a lone CR; YAML 1.2 and editors do not at all of them, so a line could
+// hide behind a comment, or a comment end early.
 func (d *decoder) readable(data []byte) bool {
 	data = bytes.TrimPrefix(data, []byte(byteOrderMark))
 	if at, _, found := find(data, noText); found {
@@ -34,7 +34,7 @@ func (d *decoder) readable(data []byte) bool {
 	return false
 }
 
-// find returns the first character, and its position, that is bad with what follows it.
+// find returns the first bad character and its position. bad also gets the text that follows.
 func find(data []byte, bad func(rest []byte, r rune, size int) bool) (at position, r rune, found bool) {
 	at = position{line: 1, column: 1}
 	for len(data) > 0 {
@@ -57,23 +57,22 @@ func ambiguous(rest []byte, r rune, _ int) bool {
 	return invisible(r) && r != '\t' && r != '\n'
 }
 
-// invisible tells whether a character ends a line or controls a terminal rather than showing
-// anything.
+// invisible reports whether a character ends a line or controls a terminal instead of being shown.
 func invisible(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }
 
-// visibleBut returns a pattern, which ECMA-262 and Go read alike, of one character that is neither
-// invisible nor one of except.
+// visibleBut returns a pattern, the same in ECMA-262 and Go, of one character that is neither
+// invisible nor in except.
 func visibleBut(except string) string {
 	return "[^" + except + "\\x00-\\x1f\\x7f-\\x9f\u2028\u2029]"
 }
 
-// yamlDirective matches the directive that names the version, with nothing but comments, blank
-// lines and other directives in front of it.
+// yamlDirective matches the directive with the version, preceded only by comments, blank lines and
+// other directives.
 var yamlDirective = regexp.MustCompile(`\A(?:\x{feff})?(?:[ \t]*(?:#.*)?\r?\n|%.*\n)*?%YAML[ \t]+([0-9]+\.[0-9]+)[ \t]*(?:#.*)?\r?\n`)
 
 // versioned returns the file for the YAML library, which reads version 1.2 but refuses that number
-// in a directive. Every character stays in its place. A version that is neither 1.1 nor 1.2 is
-// reported, and ok is false.
+// in a directive. Every character keeps its position. For a version other than 1.1 and 1.2 it
+// reports an error, and ok is false.
 func (d *decoder) versioned(data []byte) (forLibrary []byte, ok bool) {
 	match := yamlDirective.FindSubmatchIndex(data)
 	if match == nil {

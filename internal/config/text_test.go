@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawInvisible draws a character that may hide a line or steer a terminal, but not NUL, which is
-// no text.
+// drawInvisible draws a character that may hide a line or control a terminal. NUL is not one, since
+// a file that has it is not text.
 func drawInvisible(t *rapid.T) rune {
 	ranges := []*rapid.Generator[rune]{rapid.RuneFrom([]rune{'\r', '\u0085', '\u2028', '\u2029', '\v', '\f', '\x1b',
 		'\x7f', '\u009b'})}
@@ -21,8 +21,8 @@ func drawInvisible(t *rapid.T) rune {
 		rapid.Map(rapid.Int32Range(0x80, 0x9f), func(n int32) rune { return n }))...).Draw(t, "character")
 }
 
-// TestInvisibleCharacters: wherever one stands, in a comment, in quotes or between keys, the file
-// is refused there.
+// TestInvisibleCharacters: wherever such a character is, in a comment, in quotes or between keys,
+// the file is refused at its position.
 func TestInvisibleCharacters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawConfig(t)
@@ -43,7 +43,7 @@ func TestInvisibleCharacters(t *testing.T) {
 	})
 }
 
-// TestLineEnds: a file means the same with either end of line.
+// TestLineEnds: a file means the same with either line ending.
 func TestLineEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawConfig(t)
@@ -55,7 +55,7 @@ func TestLineEnds(t *testing.T) {
 	})
 }
 
-// TestVersionDirective: it changes nothing but the line numbers.
+// TestVersionDirective: the directive changes nothing but the line numbers.
 func TestVersionDirective(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		heads := []string{"%YAML 1.1\n---\n", "%YAML 1.2\n---\n", "%YAML\t 1.2 # newest\r\n---\r\n",
@@ -81,7 +81,7 @@ func TestVersionDirective(t *testing.T) {
 	})
 }
 
-// TestOtherVersions: what is no directive of a known version is an error where it stands.
+// TestOtherVersions: a directive without a known version is an error at its position.
 func TestOtherVersions(t *testing.T) {
 	for text, at := range map[string]string{
 		"%YAML 1.3\n---\n":                 "1:7",
@@ -101,8 +101,8 @@ func TestOtherVersions(t *testing.T) {
 	}
 }
 
-// TestPathsAreVisible: neither the program nor the schema takes a path with a character that can't
-// be seen, however it is written.
+// TestPathsAreVisible: neither the program nor the schema accepts a path with an invisible
+// character, however it is written.
 func TestPathsAreVisible(t *testing.T) {
 	s := validator(t)
 	rapid.Check(t, func(t *rapid.T) {

@@ -5,26 +5,26 @@ import (
 	"slices"
 )
 
-// Transmitter says where a part of the kernel may run that sends frames in the place of AF_XDP's
+// Transmitter configures the transmitter, a part of the kernel that sends frames instead of AF_XDP
 // sockets.
 type Transmitter struct {
-	CPU  int // or one of the following
-	Ring int // frames of each port that may wait for it
+	CPU  int // or one of the constants below
+	Ring int // maximum number of frames of each port that wait for it
 }
 
-// What a transmitter has in the place of a CPU of its own.
+// Values of Transmitter.CPU other than a CPU.
 const (
-	NoTransmitter = -1 // there is none
-	WithWorker    = -2 // it takes turns with the first worker on the CPU of that
+	NoTransmitter = -1 // no transmitter
+	WithWorker    = -2 // takes turns with the first worker on that worker's CPU
 )
 
-// TXEngine is who sends a port's frames.
+// TXEngine is what sends a port's frames.
 type TXEngine string
 
 // The engines.
 const (
-	// the socket where it needs no copy, else the transmitter if that has a CPU of its own, else
-	// the socket
+	// the socket if it needs no copy, otherwise the transmitter if that has a CPU of its own,
+	// otherwise the socket
 	TXAuto        TXEngine = "auto"
 	TXSocket      TXEngine = "xsk"      // the AF_XDP socket
 	TXTransmitter TXEngine = "resident" // the transmitter
@@ -40,10 +40,10 @@ var transmitterKeys = []key[Transmitter]{
 		integer(64, 1<<15), func(t *Transmitter) *int { return &t.Ring }),
 }
 
-// HasTransmitter tells whether there is to be one.
+// HasTransmitter reports whether the configuration has a transmitter.
 func (c *Config) HasTransmitter() bool { return c.Transmitter.CPU != NoTransmitter }
 
-// On returns the transmitter's CPU, if workers have these.
+// On returns the transmitter's CPU if the workers have the given CPUs.
 func (t *Transmitter) On(workers []int) int {
 	if t.CPU == WithWorker && len(workers) > 0 {
 		return workers[0]
@@ -51,26 +51,26 @@ func (t *Transmitter) On(workers []int) int {
 	return t.CPU
 }
 
-// SharesCPU tells whether the transmitter is to have its CPU in turns with a worker, if workers
-// have these.
+// SharesCPU reports whether the transmitter takes turns with a worker on its CPU if the workers
+// have the given CPUs.
 func (c *Config) SharesCPU(workers []int) bool {
 	return c.Transmitter.CPU == WithWorker || slices.Contains(workers, c.Transmitter.CPU)
 }
 
-// ServesOthers tells whether it takes turns with another worker than this one. Only while that one
-// sleeps does it run, and it is to wake it when all has been sent: by frames of others it would not
-// be known when that is.
+// ServesOthers reports whether the transmitter takes turns with another worker than the given one.
+// It runs only while that worker sleeps, and wakes it when everything is sent. With frames of other
+// workers it could not tell when that is.
 func (c *Config) ServesOthers(worker int, workers []int) bool {
 	return c.SharesCPU(workers) && worker < len(workers) && workers[worker] != c.Transmitter.On(workers)
 }
 
-// UsesTransmitter tells whether a port's frames are to be sent by the transmitter, which shares its
-// CPU with a worker or does not, if the device lets it.
+// UsesTransmitter reports whether the transmitter should send a port's frames, if the device allows
+// it. shared says whether the transmitter shares its CPU with a worker.
 func (c *Config) UsesTransmitter(p *Port, shared bool) bool {
 	return p.TX == TXTransmitter || p.TX == TXAuto && c.HasTransmitter() && !shared
 }
 
-// cpu returns the CPU as one would write it.
+// cpu returns the CPU as in a file.
 func (t *Transmitter) cpu() any {
 	switch t.CPU {
 	case NoTransmitter:

@@ -28,8 +28,8 @@ func schemaOf(kind, lowest, highest string, of []units.Unit) *schema {
 	return s
 }
 
-// bounded reads quantities from lowest to highest, which are written as in the file. of turns base
-// units into the value.
+// bounded reads quantities from lowest to highest, which are written as in the file. of converts
+// base units to the value.
 func bounded[V any](kind, example, lowest, highest string, in []units.Unit, of func(uint64) V) codec[V] {
 	low, problem1 := units.Parse(lowest, in)
 	high, problem2 := units.Parse(highest, in)
@@ -78,7 +78,7 @@ func percent(lowest, highest string) codec[int] {
 
 var decimalNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
 
-// decimal reads a number without unit that may have a fraction.
+// decimal reads a number without a unit, which may have a fraction.
 func decimal(lowest, highest float64) codec[float64] {
 	remedy := fmt.Sprintf("write a number like 2 or 1.5, from %g to %g", lowest, highest)
 	s := &schema{Type: "number", Minimum: &lowest, Maximum: &highest, form: fmt.Sprintf("a number from %g to %g",
@@ -95,7 +95,7 @@ func decimal(lowest, highest float64) codec[float64] {
 	})
 }
 
-// alpha reads a factor of a dynamic limit, in 128ths.
+// alpha reads the factor of a dynamic limit, in 128ths.
 func alpha() codec[int] {
 	var words []string
 	values := make(map[string]int)
@@ -115,13 +115,13 @@ func alpha() codec[int] {
 	})
 }
 
-// orNone reads what a codec reads, or the word none for a zero.
+// orNone reads what a codec reads, or the word none as zero.
 func orNone[V any](c codec[V]) codec[V] {
 	var zero V
 	return orWord("none", zero, c)
 }
 
-// orWord reads what a codec reads, or a word that stands for a value.
+// orWord reads what a codec reads, or a word as a given value.
 func orWord[V any](text string, value V, c codec[V]) codec[V] {
 	return codec[V]{schema: either(c.schema, word(text)), spoil: c.spoil,
 		read: func(d *decoder, n *yaml.Node, label string, v *V) bool {
@@ -133,7 +133,7 @@ func orWord[V any](text string, value V, c codec[V]) codec[V] {
 		}}
 }
 
-// integer reads a whole number without unit.
+// integer reads a whole number without a unit.
 func integer[V int | uint8 | uint16](lowest, highest V) codec[V] {
 	form := fmt.Sprintf("a whole number from %d to %d", lowest, highest)
 	s := &schema{Type: "integer", Minimum: new(float64(lowest)), Maximum: new(float64(highest)), form: form}
@@ -146,8 +146,8 @@ func integer[V int | uint8 | uint16](lowest, highest V) codec[V] {
 	})
 }
 
-// digits reads decimal digits. YAML 1.1 reads a number with a leading 0 as octal; no one means
-// that.
+// digits reads decimal digits. A leading 0 is refused: YAML 1.1 reads such a number as octal, which
+// is hardly meant.
 func digits(text string) (value int, problem string) {
 	switch {
 	case strings.HasPrefix(text, "-"):
@@ -159,7 +159,7 @@ func digits(text string) (value int, problem string) {
 	case len(text) > 18:
 		return 0, "is out of range"
 	}
-	value, _ = strconv.Atoi(text) // at most 18 digits, and nothing else
+	value, _ = strconv.Atoi(text) // at most 18 digits, nothing else
 	return value, ""
 }
 
