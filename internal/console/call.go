@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// Call makes a call whose answer is no document but a stream of any length, which the caller reads
-// and closes. A refusal is an error, as of the other calls. It lasts as long as ctx lets it.
+// Call makes a call whose answer is a stream of any length, which the caller reads and closes. A
+// refusal is returned as an error, like that of the other calls. ctx bounds the whole stream.
 func (c *Client) Call(ctx context.Context, method, path string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, method, "http://sluice"+path, nil)
 	if err != nil {

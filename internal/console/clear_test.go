@@ -10,8 +10,8 @@ import (
 	"sluice/internal/state"
 )
 
-// TestClearCounters: the report counts from zero; what is lost later is counted; the total stays in
-// sight.
+// TestClearCounters: the report counts from zero and includes later losses; the total stays
+// visible.
 func TestClearCounters(t *testing.T) {
 	d := newDesk(t, "").open()
 	done, err := d.client.ClearCounters(t.Context())
@@ -48,7 +48,7 @@ func TestClearCounters(t *testing.T) {
 	p.RXFrames++
 	p.Drops[dataplane.DropHeadroomFull][lossless]++
 	p.Lost[dataplane.DropHeadroomFull][lossless]++
-	p.Driver.RXRingFull = 1 // its device was opened anew
+	p.Driver.RXRingFull = 1 // its device was reopened
 	d.lock.Unlock()
 	if r, err = d.client.State(t.Context()); err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func TestClearCounters(t *testing.T) {
 	}
 }
 
-// eachCounter calls a function with each counter of a value, by the rule that state.Switch states.
+// eachCounter calls a function with each counter of a value, by the rule stated at state.Switch.
 func eachCounter(v reflect.Value, name, clear string, see func(name string, value float64)) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -92,8 +92,8 @@ func eachCounter(v reflect.Value, name, clear string, see func(name string, valu
 	}
 }
 
-// TestFurtherOrders: what a client orders reaches the switch as it was meant, and comes back as it
-// was done.
+// TestFurtherOrders: a client's orders reach the switch unchanged, and it gets them back as carried
+// out.
 func TestFurtherOrders(t *testing.T) {
 	d := newDesk(t, "").open()
 	for _, o := range []FDBOrder{{}, {"sw0", 0}, {"", 100}, {"sw1", 4094}} {

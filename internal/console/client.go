@@ -21,28 +21,28 @@ import (
 	"sluice/internal/state"
 )
 
-// DefaultSocket is where a switch answers whose configuration does not say otherwise.
+// DefaultSocket is the default path of a switch's control socket.
 const DefaultSocket = config.DefaultSocket
 
-// answerTimeout is the Patience of a Client. A reload takes longest: it ends with every worker
-// having changed over.
+// answerTimeout is the default Patience of a Client. A reload takes longest: it ends when every
+// worker has changed over.
 const answerTimeout = 30 * time.Second
 
-// maxAnswer bounds an answer that a Client reads, in bytes: more than a full table of addresses.
+// maxAnswer bounds an answer that a Client reads, in bytes: more than a full FDB.
 const maxAnswer = 256 << 20
 
-// ErrRefused is that the switch was reached and won't do it; the message says why.
+// ErrRefused means that the switch was reached but refuses; the message says why.
 var ErrRefused = errors.New("refused")
 
-// ErrNoSwitch is that no switch answers on the socket: there is none, or nobody listens. Other
-// errors leave open whether one runs.
+// ErrNoSwitch means that no switch answers on the socket: it does not exist, or nothing listens
+// there. Other errors leave open whether one runs.
 var ErrNoSwitch = errors.New("no switch answers")
 
-// Refusal is an answer that is not what was asked for.
+// Refusal is an answer with an error status.
 type Refusal struct {
-	Status        int // of HTTP
+	Status        int // HTTP status
 	Message       string
-	Configuration bool // the configuration is at fault: its lines are in Message
+	Configuration bool // the configuration is at fault: Message has its lines
 }
 
 func (r *Refusal) Error() string { return r.Message }
@@ -50,15 +50,15 @@ func (r *Refusal) Error() string { return r.Message }
 // Is makes errors.Is find ErrRefused.
 func (r *Refusal) Is(target error) bool { return target == ErrRefused }
 
-// Client asks a switch on this machine. Any number of goroutines may use it.
+// Client calls a switch on this machine. Any number of goroutines may use it.
 type Client struct {
-	Patience time.Duration // how long a call waits for the whole of its answer; to be set before the first
+	Patience time.Duration // time limit of a call, including its whole answer; set it before the first call
 	socket   string
 	http     http.Client
 }
 
-// Dial returns a client for the switch that answers on a socket. It does not connect: each call
-// does, and all fail with what to do about it if no switch answers there.
+// Dial returns a client for the switch at a socket. It does not connect; each call does, and fails
+// with what to do about it if no switch answers there.
 func Dial(socket string) *Client {
 	c := &Client{Patience: answerTimeout, socket: socket}
 	c.http.Transport = &http.Transport{
@@ -77,7 +77,7 @@ func Dial(socket string) *Client {
 }
 
 // State returns the state of the switch. The path has the version of the state's schema, so that a
-// program is never told numbers in other units than it takes them for.
+// program never reads numbers in other units than it expects.
 func (c *Client) State(ctx context.Context) (*state.Switch, error) {
 	s, err := ask[state.Switch](ctx, c, http.MethodGet, "/v3/state", nil)
 	if refused := (*Refusal)(nil); errors.As(err, &refused) && refused.Status == http.StatusNotFound {
@@ -88,7 +88,7 @@ func (c *Client) State(ctx context.Context) (*state.Switch, error) {
 	return s, err
 }
 
-// FDB returns the addresses that the switch knows, by VLAN and address.
+// FDB returns the FDB entries, by VLAN and address.
 func (c *Client) FDB(ctx context.Context) ([]state.FDBEntry, error) {
 	entries, err := ask[[]state.FDBEntry](ctx, c, http.MethodGet, "/v2/fdb", nil)
 	if err != nil {
@@ -102,8 +102,9 @@ func (c *Client) Config(ctx context.Context) (*File, error) {
 	return ask[File](ctx, c, http.MethodGet, "/v1/config", nil)
 }
 
-// Reload has the switch read its configuration file again and change over to it. If it refuses, all
-// is as before; if that is because of the file, the error is a Refusal that says so.
+// Reload has the switch read its configuration file again and change over to it. If it refuses,
+// nothing has changed; if that is because of the file, the error is a Refusal with Configuration
+// set.
 func (c *Client) Reload(ctx context.Context) (*state.Configuration, error) {
 	return ask[state.Configuration](ctx, c, http.MethodPost, "/v1/reload", nil)
 }
@@ -151,7 +152,7 @@ func refusalOf(status int, answer *json.Decoder) error {
 	return &Refusal{Status: status, Message: said.Error, Configuration: said.Configuration}
 }
 
-// unreachable says what to do when no switch has answered, or not to the end.
+// unreachable adds to an error what to do when no switch has answered, or not completely.
 func (c *Client) unreachable(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -171,7 +172,7 @@ func (c *Client) unreachable(err error) error {
 		return fmt.Errorf("the switch at %s has hung up before the end of its answer: it has ended, or the answer "+
 			"was taken too slowly", c.socket)
 	}
-	var call *url.Error // says what to ask, which is no address to look at
+	var call *url.Error // it names the URL, which means nothing to users
 	if errors.As(err, &call) {
 		err = call.Err
 	}

@@ -28,26 +28,26 @@ import (
 
 const lossless = 3 // CoS
 
-// fake is a switch that does what a test has it do, and remembers what it was told.
+// fake is a switch whose results a test sets. It records its orders.
 type fake struct {
 	lock     sync.Mutex
 	config   *config.Config
 	state    control.State
-	silent   error // what State answers in place of a state
+	silent   error // error that State returns instead of a state
 	fdb      []state.FDBEntry
-	late     time.Duration // how long it takes to gather them
-	gathered atomic.Int32  // how often they were
+	late     time.Duration // how long FDB takes
+	gathered atomic.Int32  // calls of FDB
 	alarms   []control.Alarm
 	refusal  error         // of reloads
 	begun    chan struct{} // if not nil, closed when a reload begins,
-	goOn     chan struct{} // which then waits for this
+	goOn     chan struct{} // which then waits until this is closed
 	cleared  int
 	forgot   []FDBOrder
 	shut     []PortOrder
 	told     override
 }
 
-// override is a storm by hand that the switch was told of.
+// override is an order for a storm by hand that the switch got.
 type override struct {
 	device     string
 	priorities uint8
@@ -134,7 +134,7 @@ func (f *fake) Open(_ context.Context, device string) (waits string, err error) 
 	return "its link", nil
 }
 
-// desk is a fake switch behind a real socket.
+// desk is a fake switch with a real socket.
 type desk struct {
 	*fake
 	client *Client
@@ -146,7 +146,7 @@ type desk struct {
 	server *Server
 }
 
-// record is a log that several goroutines may write.
+// record is a log for several goroutines.
 type record struct {
 	lock sync.Mutex
 	b    bytes.Buffer
@@ -166,10 +166,10 @@ func (r *record) String() string {
 
 const ports = "ports: [{device: sw0, speed: 10G, ets: default}, {device: sw1, speed: 1G}]\n"
 
-// newDesk opens a socket in a directory of its own. more is added to the configuration.
+// newDesk makes a desk in a directory of its own. more is added to the configuration.
 func newDesk(t *testing.T, more string) *desk {
 	t.Helper()
-	directory, err := os.MkdirTemp("", "desk") // that of the test may be too long for a socket
+	directory, err := os.MkdirTemp("", "desk") // the test's own directory may be too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func newDesk(t *testing.T, more string) *desk {
 	return d
 }
 
-// write writes the configuration file; the socket is added.
+// write writes the configuration file, with the socket added.
 func (d *desk) write(text string) {
 	d.t.Helper()
 	if !strings.Contains(text, "control:") {
@@ -217,7 +217,7 @@ func (d *desk) open() *desk {
 	return d
 }
 
-// newState returns the state of a switch in which something has happened.
+// newState returns the state of a switch with some activity.
 func newState(c *config.Config) control.State {
 	s := control.State{Time: time.Now(), Config: c, CPUs: []int{5}, Ports: make([]control.PortState, 2)}
 	w := dataplane.Snapshot{Now: 9e9, Buffers: 100, Free: 60, CellSize: 2048,
@@ -286,7 +286,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// TestStalled: the report says that the control loop does not run, and its first line too.
+// TestStalled: the report and its headline say that the control loop does not run.
 func TestStalled(t *testing.T) {
 	d := newDesk(t, "").open()
 	d.state.Stalled = 7 * time.Second
@@ -392,7 +392,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestNameOfTheFile: a client in another directory than the switch is told where the file is.
+// TestNameOfTheFile: a client in another directory than the switch gets the absolute path of the
+// file.
 func TestNameOfTheFile(t *testing.T) {
 	d := newDesk(t, "")
 	t.Chdir(filepath.Dir(d.file))
@@ -411,7 +412,7 @@ func TestNameOfTheFile(t *testing.T) {
 	}
 }
 
-// TestReloadWithoutAClient: one who asks for a reload and goes away has still asked for it.
+// TestReloadWithoutAClient: a reload goes on if its client leaves.
 func TestReloadWithoutAClient(t *testing.T) {
 	d := newDesk(t, "").open()
 	d.begun, d.goOn = make(chan struct{}), make(chan struct{})
@@ -438,8 +439,7 @@ func TestReloadWithoutAClient(t *testing.T) {
 	}
 }
 
-// TestNoAnswer: a switch that does not answer itself does not keep its clients waiting without a
-// word.
+// TestNoAnswer: if the switch does not return its state, clients get an error without a wait.
 func TestNoAnswer(t *testing.T) {
 	d := newDesk(t, "").open()
 	d.silent = errors.New("worker 0 has not answered")
@@ -450,7 +450,7 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-// TestLateAnswer: the time to take an answer begins when there is one.
+// TestLateAnswer: the time limit for reading an answer starts when the answer is complete.
 func TestLateAnswer(t *testing.T) {
 	d := newDesk(t, "")
 	d.limits.write = 500 * time.Millisecond
@@ -461,7 +461,7 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-// TestNoSuchSocket: what a path can't be is said without what was asked for there.
+// TestNoSuchSocket: the error for an impossible path does not name the URL of the request.
 func TestNoSuchSocket(t *testing.T) {
 	path := "/tmp/" + strings.Repeat("x", 200)
 	_, err := Dial(path).State(t.Context())
@@ -471,7 +471,7 @@ func TestNoSuchSocket(t *testing.T) {
 	}
 }
 
-// TestASwitchThatEnds while it is asked: the client says so.
+// TestASwitchThatEnds: the client says so if the switch ends during a call.
 func TestASwitchThatEnds(t *testing.T) {
 	for what, says := range map[string]string{
 		"before its answer":        "",
@@ -499,7 +499,7 @@ func TestASwitchThatEnds(t *testing.T) {
 	}
 }
 
-// TestNobodyThere: the client says what to do.
+// TestNobodyThere: without a switch, the client says what to do.
 func TestNobodyThere(t *testing.T) {
 	d := newDesk(t, "")
 	if _, err := d.client.State(t.Context()); err == nil ||
@@ -513,7 +513,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-// BenchmarkReport makes the report of a switch with 64 ports, as it is sent.
+// BenchmarkReport makes and encodes the report of a switch with 64 ports.
 func BenchmarkReport(b *testing.B) {
 	var text strings.Builder
 	for i := range 64 {

@@ -18,18 +18,18 @@ import (
 	"sluice/internal/state"
 )
 
-// silent is how many clients connect and say nothing: more than have seats.
+// silent is how many clients connect and send nothing: more than there are seats.
 const silent = 300
 
-// others are groups for tests as root.
+// Groups for tests as root.
 const operators, viewers = 61001, 61002
 
-// asSomebody, set in the environment, makes the test binary a client: what it does, and on which
-// socket.
+// asSomebody is an environment variable that makes the test binary a client. It has what the client
+// does, and on which socket.
 const asSomebody = "SLUICE_TEST_AS_SOMEBODY"
 
-// run starts this test binary as a user with one group, which does what a test does when asSomebody
-// is set.
+// run starts this test binary as a user with one group. It runs the part of a test that asSomebody
+// selects.
 func run(t *testing.T, test, what string, d *desk, group uint32) *exec.Cmd {
 	t.Helper()
 	if err := os.Chmod(filepath.Dir(d.socket), 0o755); err != nil {
@@ -70,8 +70,8 @@ func newOffice(t *testing.T) *desk {
 	return d.open()
 }
 
-// TestViewers: members of the second group may look, by a supplementary group, and are told so if
-// they want more.
+// TestViewers: members of the viewers' group, even by a supplementary group, may read; other
+// requests get an error that says so.
 func TestViewers(t *testing.T) {
 	if what := os.Getenv(asSomebody); what != "" {
 		_, socket, _ := strings.Cut(what, " ")
@@ -115,8 +115,9 @@ func TestViewers(t *testing.T) {
 	}
 }
 
-// TestSilentClients: a member of the group connects many times and says nothing, or asks for long
-// answers and reads none. Neither keeps root waiting, nor the first one other members.
+// TestSilentClients: a member of the group opens many connections and sends nothing, or requests
+// long answers and does not read them. Neither delays root, and the former does not delay other
+// members.
 func TestSilentClients(t *testing.T) {
 	if what := os.Getenv(asSomebody); what != "" {
 		does, socket, _ := strings.Cut(what, " ")
@@ -153,7 +154,7 @@ func TestSilentClients(t *testing.T) {
 			if _, err := stdout.Read(make([]byte, 1)); err != nil {
 				t.Fatal(err)
 			}
-			d.client.Patience = usual.write / 4 // well before those who do not read are cut off
+			d.client.Patience = usual.write / 4 // well before clients that do not read are disconnected
 			for range 20 {
 				if _, err := d.client.State(t.Context()); err != nil {
 					t.Fatalf("root is kept waiting: %v", err)
@@ -171,7 +172,7 @@ func TestSilentClients(t *testing.T) {
 	}
 }
 
-// TestSilentRoot: root may be silent as often, and is answered all the same.
+// TestSilentRoot: as many silent connections of root do not keep root from being answered.
 func TestSilentRoot(t *testing.T) {
 	d := newDesk(t, "").open()
 	for range silent {
@@ -188,8 +189,8 @@ func TestSilentRoot(t *testing.T) {
 	t.Logf("answered after %v", time.Since(began))
 }
 
-// TestViewersTakeNoLongAnswers from operators: as many viewers as get one at a time ask for all
-// addresses, and read nothing.
+// TestViewersTakeNoLongAnswers: as many viewers as are served at a time request the whole FDB and
+// do not read it. Operators still get theirs.
 func TestViewersTakeNoLongAnswers(t *testing.T) {
 	d := newOffice(t)
 	d.fdb = make([]state.FDBEntry, 1<<16) // some MB
@@ -206,7 +207,7 @@ func TestViewersTakeNoLongAnswers(t *testing.T) {
 			t.Fatal("viewers are not answered")
 		}
 	}
-	d.client.Patience = usual.write / 2 // well before those who do not read are cut off
+	d.client.Patience = usual.write / 2 // well before clients that do not read are disconnected
 	if known, err := d.client.FDB(t.Context()); err != nil || len(known) != len(d.fdb) {
 		t.Errorf("%d entries for root, %v", len(known), err)
 	}

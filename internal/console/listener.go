@@ -14,14 +14,14 @@ import (
 	"sluice/internal/seats"
 )
 
-// listener is a socket with those who come in there. Each has seats of its own, so that viewers
-// take none from operators.
+// listener is a socket and its clients. Each has its own seats, so that viewers take none from
+// operators.
 type listener struct {
 	http   http.Server
 	served chan struct{}
 }
 
-// open begins to answer on a socket.
+// open starts to answer on a socket.
 func (s *Server) open(l net.Listener, answers http.Handler) {
 	house := seats.New(seats.Params{
 		Connections: maxConnections, Requests: maxRequests, Kept: keptForRoot, Patience: s.write,
@@ -44,7 +44,8 @@ func (s *Server) open(l net.Listener, answers http.Handler) {
 			return context.WithValue(house.Context(ctx, c), clientKey{}, peer(c))
 		},
 	}
-	// One call per connection: nobody keeps one, and others waiting, by asking now and then.
+	// One request per connection: nobody can keep a connection from others by using it now and
+	// then.
 	d.http.SetKeepAlivesEnabled(false)
 	s.listeners = append(s.listeners, d)
 	go func() {
@@ -56,21 +57,20 @@ func (s *Server) open(l net.Listener, answers http.Handler) {
 	s.log.Info("answering", "socket", l.Addr().String())
 }
 
-// userName is what the seats call a user.
+// userName is the name of a user for package seats.
 func userName(uid uint32) string { return strconv.FormatUint(uint64(uid), 10) }
 
-// clientKey is where the context of a request has the unix.Ucred of its client.
+// clientKey is the context key of the client's unix.Ucred in a request.
 type clientKey struct{}
 
-// ClientOf returns the user and the process at the other end of the connection of a request, by its
-// context: those that connected.
+// ClientOf returns the user and the process that connected, given the context of a request.
 func ClientOf(ctx context.Context) (uid, pid int) {
 	who, _ := ctx.Value(clientKey{}).(unix.Ucred)
 	return int(who.Uid), int(who.Pid)
 }
 
-// onlyLook passes on what a ServeMux answers to GET and nothing else: patterns without a method may
-// change something.
+// onlyLook passes on requests that a ServeMux answers to GET only, and refuses all others: patterns
+// without a method may change something.
 func (s *Server) onlyLook(all *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := all.Handler(r); r.Method != http.MethodGet || !strings.HasPrefix(pattern, "GET ") {

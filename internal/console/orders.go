@@ -31,7 +31,7 @@ type PortDone struct {
 	Waits  string `json:"waits"` // what an opened port waits for: its device, or its link; empty: nothing
 }
 
-// FDBOrder says which learned addresses are to be forgotten.
+// FDBOrder selects the learned FDB entries to delete.
 type FDBOrder struct {
 	Device string `json:"device"` // empty: of all ports
 	VLAN   uint16 `json:"vlan"`   // 0: of all VLANs
@@ -43,29 +43,29 @@ type Cleared struct {
 	At   time.Time `json:"at"`
 }
 
-// ClearWatermarks begins all peaks anew.
+// ClearWatermarks restarts all peaks from the current usage.
 func (c *Client) ClearWatermarks(ctx context.Context) (*Cleared, error) {
 	return ask[Cleared](ctx, c, http.MethodPost, "/v1/watermarks/clear", nil)
 }
 
-// ClearCounters has reports count from zero again. Prometheus' counters go on.
+// ClearCounters makes reports count from zero. Prometheus counters go on.
 func (c *Client) ClearCounters(ctx context.Context) (*Cleared, error) {
 	return ask[Cleared](ctx, c, http.MethodPost, "/v1/counters/clear", nil)
 }
 
-// ClearFDB forgets learned addresses.
+// ClearFDB deletes learned FDB entries.
 func (c *Client) ClearFDB(ctx context.Context, order FDBOrder) (*Cleared, error) {
 	return ask[Cleared](ctx, c, http.MethodPost, "/v2/fdb/clear", order)
 }
 
-// Storm has classes of a port treated as in a pause storm, or no longer. It returns the order as it
-// was carried out.
+// Storm puts classes of a port into a pause storm by hand, or ends that. It returns the order as
+// carried out.
 func (c *Client) Storm(ctx context.Context, order StormOrder) (*StormOrder, error) {
 	return ask[StormOrder](ctx, c, http.MethodPost, "/v1/storm", order)
 }
 
-// Port shuts a port by hand, or opens it again. Its error may be that a port is not shut any more,
-// but could not be opened.
+// Port shuts a port by hand, or opens it again. It also returns an error if a port is no longer
+// shut but could not be opened.
 func (c *Client) Port(ctx context.Context, order PortOrder) (*PortDone, error) {
 	return ask[PortDone](ctx, c, http.MethodPost, "/v1/port", order)
 }
@@ -118,7 +118,7 @@ func (s *Server) port(r *http.Request) (any, error) {
 	return done, err
 }
 
-// storm has classes of a port treated as in a pause storm, or no longer.
+// storm puts classes of a port into a pause storm by hand, or ends that.
 func (s *Server) storm(r *http.Request) (any, error) {
 	o, err := readOrder[StormOrder](r)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"sluice/internal/state"
 )
 
-// Reloader has a switch change over to what its configuration file says by now, and remembers what
-// came of it. Any goroutine may use it.
+// Reloader has a switch change over to the current contents of its configuration file, and keeps
+// the result. Any goroutine may use it.
 type Reloader struct {
 	to interface {
 		Config() *config.Config
@@ -27,21 +27,20 @@ type Reloader struct {
 	status state.Configuration
 }
 
-// NewReloader returns a Reloader of a switch that runs by the configuration that it was started
-// with.
+// NewReloader returns a Reloader for a switch that runs the configuration that it was started with.
 func NewReloader(s Switch, log *slog.Logger) *Reloader {
 	r := &Reloader{to: s, log: log}
 	now := time.Now()
 	file, _ := s.Config().Source()
 	if whole, err := filepath.Abs(file); err == nil {
-		file = whole // those who ask for its name may be in another directory
+		file = whole // clients may be in another directory
 	}
 	r.status = state.Configuration{File: file, Generation: 1, LoadedAt: now, TriedAt: now}
 	return r
 }
 
 // Reload reads the file again and has the switch change over. If that fails nothing has changed;
-// the error is a config.Errors where the file is at fault. It is logged.
+// the error is a config.Errors if the file is at fault. It is logged.
 func (r *Reloader) Reload(ctx context.Context) error {
 	r.one.Lock()
 	defer r.one.Unlock()
@@ -49,7 +48,7 @@ func (r *Reloader) Reload(ctx context.Context) error {
 	switch {
 	case err == nil:
 		err = r.to.Reload(ctx, next)
-	case errors.Is(err, fs.ErrPermission): // of a process that is confined: see package confine
+	case errors.Is(err, fs.ErrPermission): // in a confined process: see package confine
 		err = fmt.Errorf("%w; if its directory is another than at the start, restart the switch: a confined one "+
 			"reads no other", err)
 	}
@@ -67,7 +66,7 @@ func (r *Reloader) Reload(ctx context.Context) error {
 	return nil
 }
 
-// Status says what runs, and what came of the last attempt to change it.
+// Status returns what runs and the result of the last attempt to change it.
 func (r *Reloader) Status() state.Configuration {
 	r.lock.Lock()
 	defer r.lock.Unlock()

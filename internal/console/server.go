@@ -15,8 +15,7 @@ import (
 	"sluice/internal/state"
 )
 
-// Switch is what a Server shows and steers: a control.Switch, or what a test has in its place. Any
-// goroutine may call all of it.
+// Switch is what a Server needs of a control.Switch. Any goroutine may call all methods.
 type Switch interface {
 	State() (*control.State, error)
 	Alarms() []control.Alarm
@@ -31,11 +30,11 @@ type Switch interface {
 	Open(ctx context.Context, device string) (waits string, err error)
 }
 
-// limits bound what a client does, or fails to do: then it is cut off.
+// limits are time limits for clients. A client that exceeds one is disconnected.
 type limits struct {
-	header time.Duration // for a request to arrive without its body
-	read   time.Duration // for all of it
-	write  time.Duration // for the answer to be taken, from when it is put together
+	header time.Duration // for a request to arrive, without its body
+	read   time.Duration // for all of a request to arrive
+	write  time.Duration // for the client to read the answer, once that is complete
 }
 
 var usual = limits{header: time.Second, read: 10 * time.Second, write: 10 * time.Second}
@@ -43,34 +42,34 @@ var usual = limits{header: time.Second, read: 10 * time.Second, write: 10 * time
 const (
 	maxHeader = 8 << 10  // bytes
 	maxBody   = 64 << 10 // bytes
-	// maxTables bounds, for each socket, the answers with all addresses that there are at a time:
-	// one may have 100 MB, and its client read nothing.
+	// maxTables bounds, per socket, the concurrent answers with the whole FDB: each may have 100 MB
+	// that its client does not read.
 	maxTables = 2
 )
 
-// Server answers clients on the socket of a switch. What they ask for is put together before it is
-// sent, so that one that reads slowly holds up nobody.
+// Server answers clients on the control socket of a switch. Answers are complete before they are
+// sent, so a client that reads slowly delays nothing else.
 type Server struct {
 	limits
 	sw        Switch
 	reload    *Reloader
 	log       *slog.Logger
-	more      map[string]http.Handler // as of Serve
+	more      map[string]http.Handler // see Serve
 	listeners []*listener
 
 	version string // of the program
 }
 
-// Serve makes the socket that the configuration names and answers there until Close, or makes none
-// if the configuration says so. version is that of the program, for reports. more are further
-// things to answer: handlers by pattern, as of http.ServeMux. Its error says what to do.
+// Serve makes the socket of the configuration, if there is one, and answers there until Close.
+// version is that of the program, for reports. more has further handlers by pattern, as in
+// http.ServeMux. The error says what to do.
 func Serve(s Switch, r *Reloader, version string, log *slog.Logger, more map[string]http.Handler) (*Server, error) {
 	server := &Server{limits: usual, sw: s, reload: r, log: log, more: more, version: version}
 	return server, server.listen()
 }
 
-// listen makes the sockets and begins to answer there. Each has turns of its own for long answers,
-// so that viewers take none from operators.
+// listen makes the sockets and starts to answer there. Each has its own turns for long answers, so
+// that viewers take none from operators.
 func (s *Server) listen() error {
 	c := s.sw.Config()
 	if c.Control.Socket == "" {
@@ -91,7 +90,7 @@ func (s *Server) listen() error {
 	return nil
 }
 
-// routes returns all that is answered on a socket.
+// routes returns the handlers of a socket.
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle("GET /v3/state", s.handler(s.state))
@@ -114,7 +113,7 @@ func (s *Server) routes() *http.ServeMux {
 	return mux
 }
 
-// Close removes the sockets and lets go of all clients.
+// Close removes the sockets and disconnects all clients.
 func (s *Server) Close() error {
 	var errs []error
 	for _, d := range s.listeners {
@@ -124,8 +123,8 @@ func (s *Server) Close() error {
 	return errors.Join(errs...)
 }
 
-// few has at most so many requests at a time answered by a handler. The others wait for their turn,
-// but not for long: each takes a connection.
+// few limits the number of requests that a handler answers at a time. Others wait for a turn, but
+// not for long, since each takes a connection.
 func (s *Server) few(most int, h http.Handler) http.Handler {
 	turns := make(chan struct{}, most)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -141,7 +140,7 @@ func (s *Server) few(most int, h http.Handler) http.Handler {
 	})
 }
 
-// handler answers with what do returns.
+// handler answers with the result of do.
 func (s *Server) handler(do func(*http.Request) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -159,13 +158,13 @@ func (s *Server) handler(do func(*http.Request) (any, error)) http.Handler {
 	})
 }
 
-// badOrder is that an order can't be understood.
+// badOrder means that an order can't be understood.
 type badOrder struct{ error }
 
-// unavailable is that the switch does not say how it is.
+// unavailable means that the switch does not return its state.
 type unavailable struct{ error }
 
-// refuse translates an error.
+// refuse translates an error to an answer and its status.
 func refuse(err error) (refusal, int) {
 	said := refusal{Error: err.Error()}
 	var bad badOrder
@@ -181,7 +180,7 @@ func refuse(err error) (refusal, int) {
 	return said, http.StatusConflict
 }
 
-// answer sends a document. That it does not arrive is the client's affair.
+// answer sends a document. Write errors are ignored: the client is gone.
 func (s *Server) answer(w http.ResponseWriter, status int, document any) {
 	var body bytes.Buffer
 	if err := json.NewEncoder(&body).Encode(document); err != nil {
@@ -194,7 +193,7 @@ func (s *Server) answer(w http.ResponseWriter, status int, document any) {
 	_, _ = w.Write(body.Bytes())
 }
 
-// Report returns the state of the switch, to any goroutine.
+// Report returns the state of the switch. Any goroutine may call it.
 func (s *Server) Report() (*state.Switch, error) {
 	now, err := s.sw.State()
 	if err != nil {
@@ -226,8 +225,8 @@ func (s *Server) configuration(*http.Request) (any, error) {
 	return File{s.reload.Status().File, string(text)}, nil
 }
 
-// changeOver reloads. It goes on when the client goes away: a switch that has begun to change over
-// will, and is to be known to.
+// changeOver reloads. It continues when the client leaves: once begun, the switch completes the
+// change, and the result must be recorded.
 func (s *Server) changeOver(r *http.Request) (any, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), answerTimeout)
 	defer cancel()

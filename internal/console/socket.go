@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// socketMode lets root and the group of the socket ask.
+	// socketMode lets root and the socket's group connect.
 	socketMode = 0o660
-	// maxConnections bounds the clients of a socket that are connected at a time, maxRequests those
+	// maxConnections bounds the clients that are connected to a socket at a time, maxRequests those
 	// that are answered.
 	maxConnections = 128
 	maxRequests    = 32
-	// keptForRoot are further connections and requests, for root alone.
+	// keptForRoot is the number of further connections and requests for root alone.
 	keptForRoot = 8
-	// claimTimeout bounds the wait for another switch that is about to make its socket.
+	// claimTimeout bounds the wait for another switch that is making its socket.
 	claimTimeout = time.Second
 )
 
@@ -41,7 +41,7 @@ func listen(c *config.Config) (net.Listener, error) {
 	return listenOn(c.Control.Socket, group, "group")
 }
 
-// listenToViewers makes the socket of those who may only look, or returns nil if there are none.
+// listenToViewers makes the viewers' socket, or returns nil if there are no viewers.
 func listenToViewers(c *config.Config) (net.Listener, error) {
 	if c.Control.Viewers == "" {
 		return nil, nil
@@ -53,8 +53,8 @@ func listenToViewers(c *config.Config) (net.Listener, error) {
 	return listenOn(config.ViewSocket(c.Control.Socket), group, "viewers")
 }
 
-// listenOn makes a socket for a group, in place of one that a switch left behind when it was
-// killed. key is the key of the configuration that names the group.
+// listenOn makes a socket for a group. It replaces one left behind by a killed switch. key is the
+// configuration key that names the group.
 func listenOn(path string, group int, key string) (net.Listener, error) {
 	if err := makeDirectory(filepath.Dir(path)); err != nil {
 		return nil, unmakable(path, err)
@@ -76,15 +76,15 @@ func listenOn(path string, group int, key string) (net.Listener, error) {
 	return listener, nil
 }
 
-// restrict sets the mode of a socket before it has a name (bind gives the file the mode of the
-// socket, less the umask), so that there is no moment in which others may connect.
+// restrict sets the mode of a socket before it has a name, so that others can connect at no time.
+// bind gives the file the mode of the socket, less the umask.
 func restrict(_, _ string, socket syscall.RawConn) error {
 	var err error
 	return errors.Join(socket.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), socketMode) }), err)
 }
 
-// groupOf returns the number of a group that a key of control names, or -1 for that of the process.
-// That there is no such group is no mistake of the file: it may be made later.
+// groupOf returns the ID of the group that a key of control names, or -1 for that of the process.
+// An unknown group is no error of the file: it may be created later.
 func groupOf(c *config.Config, value *string, key string) (int, error) {
 	name := *value
 	if name == "" {
@@ -102,8 +102,8 @@ func groupOf(c *config.Config, value *string, key string) (int, error) {
 	return strconv.Atoi(group.Gid)
 }
 
-// makeDirectory makes a directory that the group of a socket gets through, whatever the umask, if
-// there is none.
+// makeDirectory makes a directory if it does not exist. The group of the socket can enter it,
+// whatever the umask.
 func makeDirectory(path string) error {
 	err := os.Mkdir(path, 0o755)
 	if errors.Is(err, fs.ErrExist) {
@@ -115,9 +115,10 @@ func makeDirectory(path string) error {
 	return os.Chmod(path, 0o755)
 }
 
-// claim keeps other switches away from the sockets of a directory until release is called: of two
-// that find the socket of a killed one, the second would remove what the first has just made.
-// Nobody waits for long, since whoever may look into the directory could hold it.
+// claim keeps other switches away from the sockets of a directory until release is called. Without
+// it, of two switches that find the socket of a killed one, the second could remove the socket that
+// the first has just made. The wait is bounded, since anyone who can read the directory could hold
+// the lock.
 func claim(directory string) (release func()) {
 	d, err := os.Open(directory)
 	if err != nil {
@@ -131,7 +132,7 @@ func claim(directory string) (release func()) {
 	return func() { d.Close() }
 }
 
-// clearWay removes the socket of a switch that was killed. It fails if one that runs answers there.
+// clearWay removes the socket of a killed switch. It fails if a running one answers there.
 func clearWay(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -147,7 +148,7 @@ func clearWay(path string) error {
 	if err == nil {
 		connection.Close()
 	}
-	if errors.Is(err, fs.ErrPermission) { // whether anybody answers is not for us to know
+	if errors.Is(err, fs.ErrPermission) { // this process may not know whether a switch answers
 		return unmakable(path, err)
 	}
 	if !errors.Is(err, unix.ECONNREFUSED) {
@@ -160,7 +161,7 @@ func clearWay(path string) error {
 	return nil
 }
 
-// unmakable says what to do when a socket can't be made.
+// unmakable adds to an error what to do when a socket can't be made.
 func unmakable(path string, err error) error {
 	var about *fs.PathError
 	if errors.As(err, &about) {
@@ -179,8 +180,7 @@ func unmakable(path string, err error) error {
 		path, err, filepath.Dir(path))
 }
 
-// peer tells who is at the other end of a connection: the user and process of its client when it
-// connected.
+// peer returns the user and process that connected at the other end of a connection.
 func peer(c net.Conn) (who unix.Ucred) {
 	raw, err := seats.Conn(c).(*net.UnixConn).SyscallConn()
 	if err != nil {

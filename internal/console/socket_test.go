@@ -24,7 +24,7 @@ import (
 )
 
 func TestPermissions(t *testing.T) {
-	umask := unix.Umask(0) // others could connect, if bits were set late
+	umask := unix.Umask(0) // others could connect if the mode were set late
 	defer unix.Umask(umask)
 	group := os.Getegid()
 	more := ""
@@ -54,8 +54,8 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// TestOthersMayNotAsk has somebody else ask, and want the socket for a switch of theirs: another
-// process, since a user belongs to all of one.
+// TestOthersMayNotAsk has another user call the switch, and try to make the same socket. That takes
+// another process, since all of a process has one user.
 func TestOthersMayNotAsk(t *testing.T) {
 	const asNobody = "SLUICE_TEST_AS_NOBODY"
 	if socket := os.Getenv(asNobody); socket != "" {
@@ -91,7 +91,7 @@ func TestOthersMayNotAsk(t *testing.T) {
 	}
 }
 
-// TestSocketInUse: whoever comes second is told so, and the first one goes on.
+// TestSocketInUse: a second switch gets an error, and the first one goes on.
 func TestSocketInUse(t *testing.T) {
 	d := newDesk(t, "").open()
 	second := &desk{fake: d.fake, t: t, log: new(record)}
@@ -103,8 +103,8 @@ func TestSocketInUse(t *testing.T) {
 	}
 }
 
-// TestStaleSocket: that of a switch which was killed is replaced, and at a regular end none is
-// left.
+// TestStaleSocket: the socket of a killed switch is replaced, and a switch that ends regularly
+// leaves none.
 func TestStaleSocket(t *testing.T) {
 	d := newDesk(t, "")
 	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: d.socket})
@@ -130,8 +130,8 @@ func TestStaleSocket(t *testing.T) {
 	}
 }
 
-// TestRaceForAStaleSocket: of many switches that find the socket of a killed one, one gets it, and
-// the others are told so.
+// TestRaceForAStaleSocket: of several switches that find the socket of a killed one, one gets it,
+// and the others get an error.
 func TestRaceForAStaleSocket(t *testing.T) {
 	const rounds, switches = 50, 4
 	d := newDesk(t, "")
@@ -165,8 +165,8 @@ func TestRaceForAStaleSocket(t *testing.T) {
 	}
 }
 
-// TestSocketInTheWay makes one thing after another wrong with the socket. The message says what to
-// do, and nothing that is there is touched.
+// TestSocketInTheWay has various problems with the socket. The message says what to do, and
+// existing files are not touched.
 func TestSocketInTheWay(t *testing.T) {
 	for _, test := range []struct {
 		name, socket string
@@ -215,7 +215,7 @@ func TestSocketInTheWay(t *testing.T) {
 	}
 }
 
-// TestNoSocket: a switch that is to answer nobody makes no socket.
+// TestNoSocket: a switch without a control socket makes none.
 func TestNoSocket(t *testing.T) {
 	d := newDesk(t, "control: {socket: none}\n")
 	if err := d.serve(); err != nil {
@@ -229,8 +229,8 @@ func TestNoSocket(t *testing.T) {
 	}
 }
 
-// TestTheDirectoryIsMade as /run/sluice is after a boot. The group has to get through it, whatever
-// the umask.
+// TestTheDirectoryIsMade: the directory is made if it is missing, as /run/sluice is after a boot.
+// The group can enter it, whatever the umask.
 func TestTheDirectoryIsMade(t *testing.T) {
 	umask := unix.Umask(0o077)
 	defer unix.Umask(umask)
@@ -251,8 +251,8 @@ func TestTheDirectoryIsMade(t *testing.T) {
 	}
 }
 
-// TestSlowClients: clients that send half a request, or nothing, are cut off, and delay nobody even
-// if there are more of them than seats.
+// TestSlowClients: clients that send half a request, or nothing, are disconnected, and delay no
+// others even if there are more of them than seats.
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, "").open()
@@ -265,7 +265,7 @@ func TestSlowClients(t *testing.T) {
 		defer c.Close()
 		slow = append(slow, c)
 		if i%2 == 0 { // the others send nothing
-			fmt.Fprintf(c, "GET /v3/state HTTP/1.1\r\nHost: s\r\nX-Slow: ") // it may be cut off by now
+			fmt.Fprintf(c, "GET /v3/state HTTP/1.1\r\nHost: s\r\nX-Slow: ") // it may be disconnected by now
 		}
 	}
 	began := time.Now()
@@ -280,8 +280,8 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// TestFaithfulClients: those who ask again and again, as many at a time as are served, keep nobody
-// else waiting.
+// TestFaithfulClients: clients that make one request after another, as many at a time as are
+// served, keep no others waiting.
 func TestFaithfulClients(t *testing.T) {
 	d := newDesk(t, "").open()
 	var all []net.Conn
@@ -295,7 +295,7 @@ func TestFaithfulClients(t *testing.T) {
 		if _, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, c) // and will ask again, if it may
+		all = append(all, c) // it sends another request if it can
 	}
 	d.client.Patience = 5 * time.Second
 	if _, err := d.client.State(t.Context()); err != nil {
@@ -303,8 +303,8 @@ func TestFaithfulClients(t *testing.T) {
 	}
 }
 
-// TestEndWithAFullHouse: a switch that ends does not wait for its clients, nor for those who have
-// not come in yet.
+// TestEndWithAFullHouse: a switch that ends waits neither for its clients nor for connections that
+// are not accepted yet.
 func TestEndWithAFullHouse(t *testing.T) {
 	d := newDesk(t, "")
 	if err := d.serve(); err != nil {
@@ -323,8 +323,8 @@ func TestEndWithAFullHouse(t *testing.T) {
 	}
 }
 
-// TestClientThatReadsNothing asks for much more than a socket holds. It is cut off, and holds up
-// nobody.
+// TestClientThatReadsNothing requests much more than a socket holds. The client is disconnected,
+// and delays no others.
 func TestClientThatReadsNothing(t *testing.T) {
 	d := newDesk(t, "")
 	d.limits.write = 2 * time.Second
@@ -351,8 +351,8 @@ func TestClientThatReadsNothing(t *testing.T) {
 	}
 }
 
-// TestLongAnswers: there are few of them at a time, however many ask for one and do not read it.
-// Others are answered meanwhile, and in the end who asks for a long one too.
+// TestLongAnswers: few long answers are sent at a time, however many clients request one and do not
+// read it. Other requests are answered meanwhile, and in the end long ones too.
 func TestLongAnswers(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, "").open()
@@ -372,14 +372,15 @@ func TestLongAnswers(t *testing.T) {
 		t.Errorf("%d at a time, want %d: %v", d.gathered.Load(), maxTables, err)
 	}
 	for _, c := range all {
-		c.Close() // those that wait are forgotten, and so are those that have their turn
+		c.Close() // both those that wait and those that are being answered
 	}
 	if known, err := d.client.FDB(t.Context()); err != nil || len(known) != len(d.fdb) {
 		t.Errorf("%d entries, %v", len(known), err)
 	}
 }
 
-// TestNobodyWaitsForATurnForLong: who waits for a long answer takes a connection from others.
+// TestNobodyWaitsForATurnForLong: the wait for a long answer is bounded, since it takes a
+// connection.
 func TestNobodyWaitsForATurnForLong(t *testing.T) {
 	began, end := make(chan struct{}), make(chan struct{})
 	s := &Server{limits: limits{write: time.Millisecond}}
@@ -395,7 +396,7 @@ func TestNobodyWaitsForATurnForLong(t *testing.T) {
 	close(end)
 }
 
-// TestNonsense: what can't be understood is answered, and costs no memory without bounds.
+// TestNonsense: requests that can't be understood get an answer, and take bounded memory.
 func TestNonsense(t *testing.T) {
 	d := newDesk(t, "").open()
 	for _, test := range []struct {
@@ -429,7 +430,7 @@ func TestNonsense(t *testing.T) {
 	}
 }
 
-// TestStateOfAnotherVersion asks a switch whose state has another schema.
+// TestStateOfAnotherVersion calls a switch whose state has another schema.
 func TestStateOfAnotherVersion(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "socket")
 	l, err := net.Listen("unix", socket)
