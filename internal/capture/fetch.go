@@ -11,22 +11,22 @@ import (
 	"time"
 )
 
-// Caller makes calls to a switch: *console.Client. An answer that is an error is its error.
+// Caller makes calls to a switch: *console.Client. A refusal is returned as an error.
 type Caller interface {
 	Call(ctx context.Context, method, path string) (*http.Response, error)
 }
 
-// endTimeout bounds the wait for a capture that was told to end. A switch that drains takes part of
-// it.
+// endTimeout bounds the wait for a capture to end after it was told to. A draining switch needs
+// part of it.
 const endTimeout = 15 * time.Second
 
-// ErrCut is that a stream has ended before its file had. What has come until then can be read.
+// ErrCut means that a stream ended before its file was complete. The part received is readable.
 var ErrCut = errors.New("the switch has broken the capture off: it was killed, or has not been read from for too " +
 	"long (its log says)")
 
-// Fetch has a switch capture and copies the file to where open says, which is asked when the switch
-// has begun. It ends with a limit of the query or with the switch, or when ctx is done: then too
-// the file is complete and the summary known.
+// Fetch has a switch capture and copies the file to the writer that open returns; open is called
+// once the switch has begun. The capture ends at a limit of the query, with the switch, or when ctx
+// is done. In all of these cases the file is complete and the summary known.
 func Fetch(ctx context.Context, switches Caller, q *Query, open func() (io.Writer, error)) (Summary, error) {
 	call, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -49,7 +49,7 @@ func Fetch(ctx context.Context, switches Caller, q *Query, open func() (io.Write
 		if answer, err := switches.Call(call, http.MethodDelete, Path+"?"+url.Values{"id": {id}}.Encode()); err == nil {
 			answer.Body.Close()
 		} else {
-			cancel() // there is nobody left to end it
+			cancel() // the capture can't be ended any more
 		}
 	})
 	defer stop()
@@ -66,7 +66,7 @@ func Fetch(ctx context.Context, switches Caller, q *Query, open func() (io.Write
 	return s, nil
 }
 
-// outlet remembers what went wrong with writing, which io.Copy does not tell from reading.
+// outlet keeps write errors, which io.Copy does not distinguish from read errors.
 type outlet struct {
 	io.Writer
 	err error

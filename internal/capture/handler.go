@@ -15,23 +15,24 @@ import (
 )
 
 const (
-	// Path is where a switch answers: GET streams a capture, DELETE with its id ends it.
+	// Path is the path of the handler: GET streams a capture, DELETE with its id ends it.
 	Path = "/v1/capture"
 
-	// idHeader of the answer is what DELETE names, as the parameter id.
+	// idHeader of the answer is the capture's id, for DELETE's parameter id.
 	idHeader = "Sluice-Capture"
-	// summaryTrailer is the Summary, behind the file.
+	// summaryTrailer has the Summary, after the file.
 	summaryTrailer = "Sluice-Summary"
 
-	// stallTimeout is how long a client may leave unread what was sent; then the capture ends,
-	// since it holds memory and is the only one.
+	// stallTimeout is how long a client may leave data unread. Then the capture ends, since it
+	// holds memory and blocks other captures.
 	stallTimeout = 30 * time.Second
-	// lastWords is how long a switch that has ended waits for its capture to write what is left.
+	// lastWords bounds how long an ended switch waits for its capture to write the remaining
+	// frames.
 	lastWords = 5 * time.Second
 )
 
-// Handler streams captures. Any number of requests may come at once; the switch does one capture at
-// a time.
+// Handler streams captures. It accepts concurrent requests, but a switch does one capture at a
+// time.
 type Handler struct {
 	begin       func(context.Context, control.CaptureParams) (Source, error)
 	client      func(context.Context) (uid, pid int)
@@ -44,8 +45,8 @@ type Handler struct {
 	running map[uint64]context.CancelFunc // by id
 }
 
-// NewHandler returns the handler for Path. application is what files are said to have been written
-// by. client returns the user and the process behind a request, by its context.
+// NewHandler returns the handler for Path. application is the program that files name as their
+// writer. client returns the user and the process of a request, given its context.
 func NewHandler(begin func(context.Context, control.CaptureParams) (Source, error),
 	client func(context.Context) (uid, pid int), log *slog.Logger, application string,
 ) *Handler {
@@ -55,7 +56,7 @@ func NewHandler(begin func(context.Context, control.CaptureParams) (Source, erro
 	}
 }
 
-// Of returns how captures of a switch begin.
+// Of returns the function that begins captures of a switch.
 func Of(s *control.Switch) func(context.Context, control.CaptureParams) (Source, error) {
 	return func(ctx context.Context, p control.CaptureParams) (Source, error) {
 		c, err := s.Capture(ctx, p)
@@ -66,8 +67,8 @@ func Of(s *control.Switch) func(context.Context, control.CaptureParams) (Source,
 	}
 }
 
-// Wait waits for the captures that have ended with their switch to write what is left, but not for
-// long.
+// Wait waits, for a bounded time, until captures that ended with their switch have written the
+// remaining frames.
 func (h *Handler) Wait() {
 	for deadline := time.Now().Add(lastWords); h.busy() && time.Now().Before(deadline); {
 		time.Sleep(drainInterval)
@@ -129,16 +130,16 @@ func (h *Handler) capture(w http.ResponseWriter, r *http.Request) {
 			refuse(w, http.StatusConflict, err)
 			return
 		}
-		panic(http.ErrAbortHandler) // so that the client can tell the end of the stream from that of the file
+		panic(http.ErrAbortHandler) // lets the client tell a broken stream from the end of the file
 	}
 	log.Info("capture over", "seen", summary.Seen, "captured", summary.Captured,
 		"beyond", summary.Beyond, "full", summary.Full)
-	text, _ := json.Marshal(summary) // numbers always have JSON
+	text, _ := json.Marshal(summary) // numbers can always be encoded
 	w.Header().Set(summaryTrailer, string(text))
 }
 
-// client is where a stream goes. Writing fails when it leaves unread for too long what was sent.
-// While there is nothing to be sent it has all the time in the world.
+// client is the receiver of a stream. Writing fails if the client leaves data unread for too long.
+// There is no time limit while there is nothing to send.
 type client struct {
 	http.ResponseWriter
 	connection *http.ResponseController
@@ -157,10 +158,10 @@ func (c *client) Write(b []byte) (int, error) {
 
 func (c *client) flush() error { return errors.Join(c.wait(), c.connection.Flush()) }
 
-// wait begins to wait for the client to read.
+// wait restarts the time limit for the client to read.
 func (c *client) wait() error { return c.connection.SetWriteDeadline(time.Now().Add(c.stall)) }
 
-// enter gives a capture its id.
+// enter registers a capture and returns its id.
 func (h *Handler) enter(cancel context.CancelFunc) uint64 {
 	h.lock.Lock()
 	defer h.lock.Unlock()
@@ -175,7 +176,7 @@ func (h *Handler) leave(id uint64) {
 	delete(h.running, id)
 }
 
-// stop ends a capture: its file gets its end. One that has ended already is no error.
+// stop ends a capture and completes its file. It is no error if the capture has already ended.
 func (h *Handler) stop(w http.ResponseWriter, r *http.Request) {
 	id, err := strconv.ParseUint(r.URL.Query().Get("id"), 10, 64)
 	if err != nil {
@@ -191,9 +192,9 @@ func (h *Handler) stop(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// refuse answers with an error, as everything on the control socket does.
+// refuse answers with an error in the form of the control socket.
 func refuse(w http.ResponseWriter, status int, err error) {
-	body, _ := json.Marshal(struct { // text always has JSON
+	body, _ := json.Marshal(struct { // text can always be encoded
 		Error string `json:"error"`
 	}{err.Error()})
 	w.Header().Set("Content-Type", "application/json")

@@ -1,6 +1,5 @@
-// Package capture is what becomes of a switch's capture outside of the dataplane: the request for
-// one, its limits, the stream of a pcapng file over the control socket, and the program's side of
-// that.
+// Package capture is the part of captures outside the dataplane: the request, its limits, the
+// stream of a pcapng file over the control socket, and its client.
 package capture
 
 import (
@@ -14,9 +13,9 @@ import (
 // Blocks and options of a pcapng file, as in draft-ietf-opsawg-pcapng ("PCAP Next Generation
 // (pcapng) Capture File Format"), section 4.
 //
-// gopacket's NgWriter, which reads back what is written here in the tests, writes neither if_speed
-// nor isb_filteraccept, and puts several objects on the heap for each packet: the collections that
-// follow from that stop the world, with the workers in it.
+// gopacket's NgWriter is not used, though tests read the files back with gopacket: it writes
+// neither if_speed nor isb_filteraccept, and allocates several objects per packet. The resulting
+// garbage collections stop the world, including the workers.
 const (
 	blockSection    = 0x0a0d0d0a
 	blockInterface  = 1
@@ -33,10 +32,10 @@ const (
 	interfaceName       = 2
 	interfaceSpeed      = 8
 	interfaceResolution = 9
-	interfaceFCS        = 13 // bytes of it in a packet; who is not told guesses that padding is one
+	interfaceFCS        = 13 // bytes of FCS in a packet; without this, readers may take padding for one
 
 	packetFlags = 2
-	packetLost  = 4 // since the packet before, of the same interface
+	packetLost  = 4 // since the previous packet of the same interface
 
 	statisticsStart     = 2
 	statisticsEnd       = 3
@@ -47,15 +46,16 @@ const (
 	byteOrder     = 0x1a2b3c4d
 	unknownLength = 1<<64 - 1 // of a section
 	linkEthernet  = 1
-	nanoseconds   = 9 // the negative power of ten that times are in
+	nanoseconds   = 9 // negative power of ten of the unit of times
 	flagInbound   = 1
 	flagOutbound  = 2
 )
 
-// statisticsLength is what a statistics block takes: 24 bytes, five options of 12, and their end.
+// statisticsLength is the length of a statistics block: 24 bytes, five options of 12, and their
+// end.
 const statisticsLength = 24 + 5*12 + 4
 
-// errLimit is that a file would become longer than it may.
+// errLimit means that the file would exceed its limit.
 var errLimit = errors.New("capture: the file has its full size")
 
 // port is an interface of a file.
@@ -64,37 +64,36 @@ type port struct {
 	speed uint64 // bit/s
 }
 
-// packet is what a file says of a packet.
+// packet is what a file has of a packet.
 type packet struct {
 	port    int   // index of its interface
 	at      int64 // ns since 1970
-	length  int   // bytes of the packet, of which data are the first
+	length  int   // bytes of the packet; data may have fewer
 	data    []byte
 	inbound bool
-	lost    uint32 // packets of the interface that are missing in front of this one
+	lost    uint32 // packets of the interface missing before this one
 	comment []byte
 }
 
 // statistics are about one interface.
 type statistics struct {
 	from, to  int64  // ns since 1970
-	accepted  uint64 // packets that were asked for
-	lost      uint64 // of which there was no room for
-	delivered uint64 // and are in the file
+	accepted  uint64 // packets that the capture asked for
+	lost      uint64 // of these, packets without room
+	delivered uint64 // of these, packets in the file
 }
 
-// fileWriter writes a pcapng file of one section. It allocates nothing for a packet.
+// fileWriter writes a pcapng file with one section. It does not allocate for a packet.
 type fileWriter struct {
 	to      io.Writer
 	block   []byte
 	written int64 // bytes
-	limit   int64 // bytes that the file may have; 0: any number
-	kept    int64 // bytes of that for statistics
+	limit   int64 // maximum size of the file, bytes; 0: none
+	kept    int64 // bytes of limit kept for statistics
 }
 
 // newFileWriter writes the head of a file: a section and its interfaces, which keep snapLength
-// bytes of a packet, 0: all. It fails if the file may not be so long as its head and its statistics
-// are.
+// bytes of a packet, 0: all. It fails if head and statistics exceed the limit.
 func newFileWriter(to io.Writer, application string, ports []port, snapLength int, limit int64) (*fileWriter, error) {
 	w := &fileWriter{to: to, limit: limit, kept: int64(len(ports)) * statisticsLength}
 	w.begin(blockSection)
@@ -126,8 +125,7 @@ func newFileWriter(to io.Writer, application string, ports []port, snapLength in
 	return w, err
 }
 
-// packet writes a packet. It fails with errLimit, and has written nothing, if the file can't take
-// it.
+// packet writes a packet. If the file has no room for it, it writes nothing and returns errLimit.
 func (w *fileWriter) packet(p *packet) error {
 	w.begin(blockPacket)
 	w.uint32(uint32(p.port))
@@ -151,7 +149,8 @@ func (w *fileWriter) packet(p *packet) error {
 	return w.endOptions()
 }
 
-// statistics writes what is known of an interface in the end. There is room for it: one for each.
+// statistics writes the final statistics of an interface. There is room for one block per
+// interface.
 func (w *fileWriter) statistics(port int, s statistics) error {
 	w.kept -= statisticsLength
 	w.begin(blockStatistics)
@@ -172,10 +171,10 @@ func (w *fileWriter) statistics(port int, s statistics) error {
 
 func (w *fileWriter) begin(kind uint32) {
 	w.block = binary.LittleEndian.AppendUint32(w.block[:0], kind)
-	w.uint32(0) // its length, in the end
+	w.uint32(0) // placeholder for its length
 }
 
-// endOptions ends a block, all of which end with options.
+// endOptions ends a block; all blocks end with options.
 func (w *fileWriter) endOptions() error {
 	w.optionHead(optionEnd, 0)
 	length := len(w.block) + 4
@@ -193,7 +192,7 @@ func (w *fileWriter) uint16(v uint16) { w.block = binary.LittleEndian.AppendUint
 func (w *fileWriter) uint32(v uint32) { w.block = binary.LittleEndian.AppendUint32(w.block, v) }
 func (w *fileWriter) uint64(v uint64) { w.block = binary.LittleEndian.AppendUint64(w.block, v) }
 
-// time writes a time: its upper half first, whatever the order of bytes.
+// time writes a time: its upper half first, whatever the byte order.
 func (w *fileWriter) time(ns int64) {
 	w.uint32(uint32(uint64(ns) >> 32))
 	w.uint32(uint32(ns))
@@ -215,7 +214,7 @@ func (w *fileWriter) option64(code uint16, value uint64) {
 	w.uint64(value)
 }
 
-// pad fills up to a multiple of four bytes.
+// pad pads to a multiple of four bytes.
 func (w *fileWriter) pad() {
 	for len(w.block)%4 != 0 {
 		w.block = append(w.block, 0)

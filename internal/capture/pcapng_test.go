@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestFilesAreReadBack: pcapgo, which is not ours, reads from a file what was written to it.
+// TestFilesAreReadBack: pcapgo, an independent reader, reads what was written.
 func TestFilesAreReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ports := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) port {
@@ -104,8 +104,7 @@ func checkFile(t *rapid.T, file []byte, ports []port, packets []packet, lost uin
 	}
 }
 
-// TestFilesKeepTheirLimit: a file is as long as it may be, and never longer, with its statistics in
-// it.
+// TestFilesKeepTheirLimit: a file, including its statistics, uses its limit but never exceeds it.
 func TestFilesKeepTheirLimit(t *testing.T) {
 	ports := []port{{"one", 1e10}, {"another", 1e9}}
 	for limit := range int64(1200) {
@@ -138,8 +137,8 @@ func TestFilesKeepTheirLimit(t *testing.T) {
 	}
 }
 
-// TestTsharkReadsFiles: tshark, the reader that people have, finds nothing wrong with a file, and
-// what was said in it.
+// TestTsharkReadsFiles: tshark, the usual reader, finds no fault with a file and reads what was
+// written.
 func TestTsharkReadsFiles(t *testing.T) {
 	for _, tool := range []string{"tshark", "capinfos"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -203,7 +202,8 @@ func run(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// TestWritingAllocatesNothing: a capture must not cause collections, which stop the workers too.
+// TestWritingAllocatesNothing: a capture must not cause garbage collections, which stop the
+// workers.
 func TestWritingAllocatesNothing(t *testing.T) {
 	w, err := newFileWriter(io.Discard, "sluice", []port{{"port1", 1e10}}, 0, 0)
 	if err != nil {

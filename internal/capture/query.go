@@ -15,23 +15,23 @@ import (
 // Query asks for a capture: which frames, and how many.
 type Query struct {
 	control.CaptureParams
-	Count    uint64        // frames; 0: any number
+	Count    uint64        // frames; 0: no limit
 	Duration time.Duration // 0: until it is stopped
-	Size     int64         // bytes of the file; 0: any number
+	Size     int64         // bytes of the file; 0: no limit
 }
 
-// Bounds of what a query asks for.
+// Limits for a query.
 const (
 	maxSnapLength = 1 << 16 // bytes: more than any frame
-	minSize       = 1 << 16 // bytes: what is said of the ports takes 150 for each
+	minSize       = 1 << 16 // bytes: head and statistics take 150 per port
 	maxDuration   = 366 * 24 * time.Hour
 )
 
 var directionNames = map[string]dataplane.Direction{"rx": dataplane.RX, "tx": dataplane.TX,
 	"both": dataplane.RX | dataplane.TX}
 
-// queryKeys are the parameters of a query in a URL. Each is there once at the most. Those that
-// write nothing are absent.
+// queryKeys are the parameters of a query in a URL. Each occurs at most once. Those for which write
+// returns "" are left out.
 var queryKeys = []struct {
 	name  string
 	write func(*Query) string
@@ -87,7 +87,7 @@ var queryKeys = []struct {
 	}},
 }
 
-// unless writes a value that is not the one for nothing.
+// unless formats a value, or returns "" if it is nothing.
 func unless[T comparable](value, nothing T) string {
 	if value == nothing {
 		return ""
@@ -112,7 +112,7 @@ func ParseDirection(text string) (dataplane.Direction, error) {
 	return d, nil
 }
 
-// ParseCoS reads numbers from 0 to 7 with commas between them into a set: bit n is CoS n.
+// ParseCoS reads numbers from 0 to 7, separated by commas, into a set: bit n is CoS n.
 func ParseCoS(text string) (set uint8, err error) {
 	for item := range strings.SplitSeq(text, ",") {
 		n, err := strconv.ParseUint(item, 10, 8)
@@ -135,7 +135,7 @@ func writeCoS(set uint8) string {
 	return strings.Join(items, ",")
 }
 
-// Values returns the query as it stands in a URL.
+// Values returns the query as URL parameters.
 func (q *Query) Values() url.Values {
 	v := url.Values{}
 	for _, k := range queryKeys {
@@ -146,7 +146,7 @@ func (q *Query) Values() url.Values {
 	return v
 }
 
-// ParseQuery reads what Values has written. Its error names the parameter and says what to write.
+// ParseQuery reads what Values writes. Its error names the parameter and says what to write.
 func ParseQuery(v url.Values) (q Query, err error) {
 	var names []string
 	for _, k := range queryKeys {

@@ -14,7 +14,7 @@ import (
 	"sluice/internal/dataplane"
 )
 
-// TestQueriesAreReadBack: what one side asks is what the other understands.
+// TestQueriesAreReadBack: ParseQuery reads what Values writes.
 func TestQueriesAreReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var devices []string
@@ -43,7 +43,7 @@ func TestQueriesAreReadBack(t *testing.T) {
 	})
 }
 
-// TestBadQueries: each is refused with the parameter and what to write.
+// TestBadQueries: the error for each names the parameter and says what to write.
 func TestBadQueries(t *testing.T) {
 	for text, say := range map[string]string{
 		"port=eth0":                 `no parameter "port", but [ports direction cos`,
@@ -76,7 +76,7 @@ func TestBadQueries(t *testing.T) {
 	}
 }
 
-// FuzzParseQuery: whatever it accepts, it writes and reads again as the same.
+// FuzzParseQuery: a query that is accepted is written and read back unchanged.
 func FuzzParseQuery(f *testing.F) {
 	for _, text := range []string{"", "ports=port1,port2&direction=rx&cos=3,4",
 		"drops=true&snaplen=128&count=10&duration=10s&size=1000000", "cos=7,7,0", "%zz", "ports=%00"} {

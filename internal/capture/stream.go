@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// drainBatch is how many frames are written before those that read the file get to see them.
+	// drainBatch is how many frames are written before they are flushed to the reader.
 	drainBatch = 1024
-	// drainInterval is how long a drain rests that has found nothing. A worker's ring takes what
-	// comes in several times as long.
+	// drainInterval is how long a drain that found nothing sleeps. A worker's ring holds the frames
+	// of several such intervals.
 	drainInterval = 5 * time.Millisecond
 )
 
@@ -41,12 +41,12 @@ type Summary struct {
 	Full     uint64 `json:"full"`     // more than had been read: the ring was full
 }
 
-// errEnough is that as many frames were captured as were asked for.
+// errEnough means that the requested number of frames was captured.
 var errEnough = errors.New("capture: as many frames as were asked for")
 
-// Stream writes a pcapng file of what a source captures, until ctx is done, the switch ends, or a
-// limit of the query is reached; flush is called when there is something new to be read. All of
-// them are a good end, with nil. It stops the source, and leaves it to be closed.
+// Stream writes what a source captures as a pcapng file until ctx is done, the switch ends, or a
+// limit of the query is reached; in all of these cases it returns nil. It calls flush when there is
+// something new to read. It stops the source; the caller closes it.
 func Stream(ctx context.Context, to io.Writer, flush func() error, source Source, q *Query,
 	application string) (Summary, error) {
 	if q.Duration > 0 {
@@ -73,15 +73,15 @@ func Stream(ctx context.Context, to io.Writer, flush func() error, source Source
 	return summary, s.show(flush)
 }
 
-// isEnough tells that a limit of the query was reached.
+// isEnough reports whether a limit of the query was reached.
 func isEnough(err error) bool { return errors.Is(err, errEnough) || errors.Is(err, errLimit) }
 
-// stream is a file in the making.
+// stream is a file being written.
 type stream struct {
 	source  Source
 	file    *fileWriter
 	out     *bufio.Writer
-	count   uint64 // frames to capture at the most; 0: any number
+	count   uint64 // maximum number of frames; 0: no limit
 	written uint64 // frames
 	began   int64  // ns since 1970
 	ports   []streamPort
@@ -89,7 +89,7 @@ type stream struct {
 	entry   packet
 }
 
-// streamPort is a port, and what a capture has seen of it, up to the last frame in the file.
+// streamPort is a port and its counts up to its last frame in the file.
 type streamPort struct {
 	control.CapturePort
 	Summary
@@ -111,7 +111,7 @@ func newStream(to io.Writer, source Source, q *Query, application string) (*stre
 	return s, err
 }
 
-// show has those who read see what was written.
+// show flushes what was written to the reader.
 func (s *stream) show(flush func() error) error {
 	if err := s.out.Flush(); err != nil {
 		return err
@@ -119,7 +119,7 @@ func (s *stream) show(flush func() error) error {
 	return flush()
 }
 
-// follow writes what comes.
+// follow writes frames as they are captured.
 func (s *stream) follow(ctx context.Context, flush func() error) error {
 	rest := time.NewTicker(drainInterval)
 	defer rest.Stop()
@@ -163,8 +163,8 @@ func (s *stream) write(at int64, r *dataplane.Record, frame []byte) error {
 	return nil
 }
 
-// finish writes what still waits, unless there is enough, and what was counted. What comes when
-// there is enough was not asked for.
+// finish writes the waiting frames and the statistics. If a limit was reached, the waiting frames
+// are left out, as they were not asked for.
 func (s *stream) finish(enough bool) (sum Summary, err error) {
 	for n := 1; n > 0 && !enough; {
 		n, err = s.source.Take(drainBatch, s.write)
@@ -175,7 +175,7 @@ func (s *stream) finish(enough bool) (sum Summary, err error) {
 	now := time.Now().UnixNano()
 	for i := range s.ports {
 		p := &s.ports[i]
-		if !enough { // those behind the last frame in the file too
+		if !enough { // include losses after the last frame in the file
 			n := s.source.Count(p.Label)
 			p.Beyond, p.Full = n.Beyond, n.Full
 		}
@@ -194,8 +194,8 @@ func (s *Summary) add(of *Summary) {
 	s.Seen, s.Captured, s.Beyond, s.Full = s.Seen+of.Seen, s.Captured+of.Captured, s.Beyond+of.Beyond, s.Full+of.Full
 }
 
-// appendComment says in a packet's comment what the switch did with it: "verdict=dropped
-// reason=queue_full port=port3 direction=tx cos=0 queue=0 from=port1".
+// appendComment appends what the switch did with a packet, for the packet's comment:
+// "verdict=dropped reason=queue_full port=port3 direction=tx cos=0 queue=0 from=port1".
 func appendComment(b []byte, r *dataplane.Record, name func(int) string) []byte {
 	b = append(append(b, "verdict="...), r.Verdict.String()...)
 	if r.Verdict == dataplane.Dropped {

@@ -24,14 +24,14 @@ import (
 	"sluice/internal/dataplane"
 )
 
-// fake is a capture whose frames a test makes up.
+// fake is a capture whose frames a test sets.
 type fake struct {
 	ended chan struct{}
 
 	lock    sync.Mutex
 	waiting []dataplane.Record
 	counts  [2]dataplane.TapCount // by port
-	missed  [2]dataplane.Record   // by port: what was lost since its last frame
+	missed  [2]dataplane.Record   // by port: losses since its last frame
 	stopped bool
 	closed  int
 }
@@ -76,7 +76,7 @@ func (f *fake) Close() error {
 	return nil
 }
 
-// see adds frames of a port, first captured, then lost.
+// see adds frames of a port: first captured ones, then lost ones.
 func (f *fake) see(port, captured, beyond, full int) {
 	f.lock.Lock()
 	defer f.lock.Unlock()
@@ -93,7 +93,7 @@ func (f *fake) see(port, captured, beyond, full int) {
 	c.Full += uint64(full)
 }
 
-// packets reads a file and returns how many packets it has.
+// packets reads a file and returns its number of packets.
 func packets(t interface {
 	Helper()
 	Fatal(...any)
@@ -114,8 +114,8 @@ func packets(t interface {
 
 func noFlush() error { return nil }
 
-// TestStreamsEndAndAddUp: whatever ends a capture, limits or people, its file is whole, and
-// captured and lost are what was seen; what was lost when a limit had been reached does not count.
+// TestStreamsEndAndAddUp: however a capture ends, its file is complete, and captured and lost add
+// up to seen. Losses after a limit was reached do not count.
 func TestStreamsEndAndAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFake()
@@ -160,7 +160,7 @@ func TestStreamsEndAndAddUp(t *testing.T) {
 	})
 }
 
-// TestStreamFollows: what comes while a capture runs is written and can be read at once, and a
+// TestStreamFollows: frames are written while a capture runs and can be read at once, and a
 // duration ends it.
 func TestStreamFollows(t *testing.T) {
 	f := newFake()
@@ -179,7 +179,7 @@ func TestStreamFollows(t *testing.T) {
 	}
 }
 
-// TestStreamThatCannotBegin: its error says why, and the source is stopped.
+// TestStreamThatCannotBegin: the error says why, and the source is stopped.
 func TestStreamThatCannotBegin(t *testing.T) {
 	f := newFake()
 	f.see(0, 10, 0, 0)
@@ -189,7 +189,7 @@ func TestStreamThatCannotBegin(t *testing.T) {
 	}
 }
 
-// TestSourcesAreAlwaysClosed, whatever goes wrong with a stream.
+// TestSourcesAreAlwaysClosed: sources are closed whatever goes wrong with a stream.
 func TestSourcesAreAlwaysClosed(t *testing.T) {
 	f := newFake()
 	c, h := serve(t, func(context.Context, control.CaptureParams) (Source, error) { return panicking{f}, nil })
@@ -208,7 +208,7 @@ func (panicking) Take(int, func(int64, *dataplane.Record, []byte) error) (int, e
 	panic("broken")
 }
 
-// TestStreamOfABrokenReader: it ends, and the source is stopped.
+// TestStreamOfABrokenReader: when the reader fails the stream ends, and the source is stopped.
 func TestStreamOfABrokenReader(t *testing.T) {
 	f := newFake()
 	f.see(0, 5000, 0, 0)
@@ -224,7 +224,7 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(b []byte) (int, error) { return w(b) }
 
-// caller calls a test's server as the console's client does.
+// caller calls a test's server like the console's client.
 type caller struct{ *httptest.Server }
 
 func (c caller) Call(ctx context.Context, method, path string) (*http.Response, error) {
@@ -245,8 +245,7 @@ func (c caller) Call(ctx context.Context, method, path string) (*http.Response, 
 	return response, nil
 }
 
-// serve has a server answer with a fake, whose time limits for a request are far shorter than
-// captures are.
+// serve starts a server with a fake. Its time limits for requests are far shorter than captures.
 func serve(t *testing.T, begin func(context.Context, control.CaptureParams) (Source, error)) (caller, *Handler) {
 	client := func(context.Context) (uid, pid int) { return 1, 2 }
 	h := NewHandler(begin, client, slog.New(slog.NewTextHandler(t.Output(), nil)), "test")
@@ -257,8 +256,8 @@ func serve(t *testing.T, begin func(context.Context, control.CaptureParams) (Sou
 	return caller{s}, h
 }
 
-// TestFetch: a capture outlives the time limits of other requests, and of its own while there is
-// nothing to be sent; it is told to end, and its summary arrives behind a whole file.
+// TestFetch: a capture outlives the time limits of other requests, and its own while there is
+// nothing to send. It ends when told to, and its summary follows a complete file.
 func TestFetch(t *testing.T) {
 	f := newFake()
 	c, h := serve(t, func(_ context.Context, p control.CaptureParams) (Source, error) {
@@ -287,7 +286,7 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// TestFetchThatFails: what the switch says arrives, and no file is begun.
+// TestFetchThatFails: the switch's error is returned, and no file is opened.
 func TestFetchThatFails(t *testing.T) {
 	c, _ := serve(t, func(context.Context, control.CaptureParams) (Source, error) { return nil, control.ErrCapturing })
 	open := func() (io.Writer, error) { t.Error("opened"); return io.Discard, nil }
@@ -307,12 +306,12 @@ func TestFetchThatFails(t *testing.T) {
 	}
 }
 
-// crowded is a capture of so many ports that a small file can't even name them.
+// crowded is a capture of so many ports that a small file can't name them.
 type crowded struct{ *fake }
 
 func (crowded) Ports() (all []control.CapturePort) { return make([]control.CapturePort, 1000) }
 
-// TestFetchOfWhatCannotBegin: the switch says why, and no file is begun.
+// TestFetchOfWhatCannotBegin: the switch's error is returned, and no file is opened.
 func TestFetchOfWhatCannotBegin(t *testing.T) {
 	f := newFake()
 	c, h := serve(t, func(context.Context, control.CaptureParams) (Source, error) { return crowded{f}, nil })
@@ -327,8 +326,7 @@ func TestFetchOfWhatCannotBegin(t *testing.T) {
 	}
 }
 
-// TestFetchThatCannotWrite: it is not the switch that is to blame, and that gets to know that
-// nobody reads any more.
+// TestFetchThatCannotWrite: the error does not blame the switch, and the switch ends the capture.
 func TestFetchThatCannotWrite(t *testing.T) {
 	f := newFake()
 	f.see(0, 100_000, 0, 0)
@@ -345,14 +343,14 @@ func TestFetchThatCannotWrite(t *testing.T) {
 	}
 }
 
-// resetting is a switch whose answer ends as a socket does whose other end was killed.
+// resetting is a switch whose answer ends like a socket whose other end was killed.
 type resetting struct{}
 
 func (resetting) Call(context.Context, string, string) (*http.Response, error) {
 	return &http.Response{Body: io.NopCloser(iotest.ErrReader(unix.ECONNRESET))}, nil
 }
 
-// TestFetchOfASwitchThatIsKilled: that is what its error says, however the socket has ended.
+// TestFetchOfASwitchThatIsKilled: the error is ErrCut, however the socket ended.
 func TestFetchOfASwitchThatIsKilled(t *testing.T) {
 	if _, err := Fetch(t.Context(), resetting{}, &Query{}, func() (io.Writer, error) {
 		return io.Discard,
@@ -362,7 +360,7 @@ func TestFetchOfASwitchThatIsKilled(t *testing.T) {
 	}
 }
 
-// TestClientsThatLeaveOrStall: the capture ends, and the next can begin.
+// TestClientsThatLeaveOrStall: the capture ends, and the next one can begin.
 func TestClientsThatLeaveOrStall(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T, r *http.Response){
 		"leaves": func(t *testing.T, r *http.Response) { r.Body.Close() },
@@ -386,7 +384,7 @@ func TestClientsThatLeaveOrStall(t *testing.T) {
 	}
 }
 
-// TestFetchOfASwitchThatDies: the error says that the file is cut off.
+// TestFetchOfASwitchThatDies: the error says that the file is incomplete.
 func TestFetchOfASwitchThatDies(t *testing.T) {
 	f := newFake()
 	f.see(0, 10, 0, 0)
@@ -398,7 +396,7 @@ func TestFetchOfASwitchThatDies(t *testing.T) {
 	}
 }
 
-// TestComments: what stands in packets' comments, which filters of people's are made for.
+// TestComments: the contents of packets' comments, on which users' filters rely.
 func TestComments(t *testing.T) {
 	name := newFake().PortName
 	for want, r := range map[string]dataplane.Record{
