@@ -11,14 +11,14 @@ import (
 	"sluice/internal/state"
 )
 
-// Source is the switch that is watched.
+// Source is the monitored switch.
 type Source interface {
 	// Total returns its state, with counters from the start, or an error if a worker does not
 	// answer.
 	Total() (*state.Switch, error)
 }
 
-// Reloads knows what came of the last attempt to change the configuration.
+// Reloads returns the result of the last attempt to change the configuration.
 type Reloads interface {
 	Status() state.Configuration
 }
@@ -28,16 +28,15 @@ var up = prometheus.NewDesc("sluice_up",
 		"have no metrics.", nil, nil)
 
 const (
-	// usualPatience is longer than workers have for an answer, and well below the 10 s that
-	// Prometheus waits for a scrape.
+	// usualPatience is longer than the time that workers have for an answer, and well below the 10
+	// s limit of a Prometheus scrape.
 	usualPatience = 3 * time.Second
-	// freshness is how long an answer is given to others who ask: however many scrape, workers are
-	// not asked more often.
+	// freshness is how long a state is shared by scrapes: however many there are, workers are not
+	// asked more often.
 	freshness = 100 * time.Millisecond
 )
 
-// Collector turns the state of a switch into metrics, whenever it is asked to. It is a
-// prometheus.Collector.
+// Collector turns the state of a switch into metrics at each scrape. It is a prometheus.Collector.
 type Collector struct {
 	source  Source
 	reloads Reloads
@@ -45,13 +44,12 @@ type Collector struct {
 
 	patience time.Duration // how long a scrape waits for the workers
 
-	turn   chan struct{} // who has put something in may ask the switch, and use the fields below
+	turn   chan struct{} // a lock: who has sent to it may ask the switch and use the fields below
 	latest *state.Switch // nil: none
-	asked  time.Time     // when latest was
+	asked  time.Time     // time of latest
 }
 
-// NewCollector returns a collector of the metrics of a switch. What the log gets is why a scrape
-// has failed.
+// NewCollector returns a collector for a switch. log gets the reasons of failed scrapes.
 func NewCollector(source Source, reloads Reloads, log *slog.Logger) *Collector {
 	return &Collector{source: source, reloads: reloads, log: log, patience: usualPatience, turn: make(chan struct{}, 1)}
 }
@@ -64,14 +62,14 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect asks the switch once and sends what it says. It implements prometheus.Collector.
+// Collect asks the switch once and sends its metrics. It implements prometheus.Collector.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	seen, err := c.look()
 	if err != nil {
 		c.log.Warn("metrics are missing from a scrape", "error", err)
 		seen = &state.Switch{}
 	}
-	now := *seen // which others may be reading
+	now := *seen // a copy, since other scrapes may be reading it
 	now.Configuration = c.reloads.Status()
 	to <- prometheus.MustNewConstMetric(up, prometheus.GaugeValue, oneIf(err == nil && now.StalledNS == 0))
 	collect(&now, to)
@@ -79,8 +77,8 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 
 var errNoAnswer = errors.New("metrics: the workers do not answer")
 
-// look returns what is known of the switch, or an error after patience: a scrape must not hang with
-// a worker.
+// look returns the state of the switch, or an error after patience: a scrape must not hang with a
+// worker.
 func (c *Collector) look() (*state.Switch, error) {
 	over := time.After(c.patience)
 	select {
@@ -106,7 +104,7 @@ func (c *Collector) look() (*state.Switch, error) {
 	}
 }
 
-// ask renews what is known, unless that is fresh. Only who has the turn may call it.
+// ask renews the latest state unless it is fresh. Only the holder of turn may call it.
 func (c *Collector) ask() (err error) {
 	if c.latest != nil && time.Since(c.asked) < freshness {
 		return nil

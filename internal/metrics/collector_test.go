@@ -26,8 +26,8 @@ func newTestCollector(t testing.TB, f *fake) *Collector {
 	return NewCollector(f, f, slog.New(slog.NewTextHandler(t.Output(), nil)))
 }
 
-// TestMetricsFollowTheGuidelines has them judged by the rules of Prometheus; and no series is there
-// twice, or has other labels than it may have, whatever devices are called.
+// TestMetricsFollowTheGuidelines checks the metrics with Prometheus's linter, and that no series is
+// duplicate or has unexpected labels, whatever the names of devices.
 func TestMetricsFollowTheGuidelines(t *testing.T) {
 	f := newFake(t, 2)
 	f.state.Ports[1].PortInfo.Name, f.state.Ports[1].PortSnapshot.Name = `a\"b{c="d"}`, `a\"b{c="d"}`
@@ -42,7 +42,7 @@ func TestMetricsFollowTheGuidelines(t *testing.T) {
 	}
 }
 
-// TestValues has one value of each kind where it belongs, in base units.
+// TestValues has one value of each kind, in base units.
 func TestValues(t *testing.T) {
 	f := newFake(t, 1)
 	p := &f.state.Ports[0]
@@ -65,7 +65,7 @@ func TestValues(t *testing.T) {
 		`sluice_build_info{goversion="` + runtime.Version() + `",version="v1.2.3"} 1`,
 		`sluice_config_last_reload_successful 1`,
 		`sluice_port_up{` + d + `} 1`,
-		`sluice_port_info{` + d + `,mode="copy (native)",tx="none"} 1`, // for the fake has no driver
+		`sluice_port_info{` + d + `,mode="copy (native)",tx="none"} 1`, // the fake has no driver
 		`sluice_port_speed_bytes_per_second{` + d + `} 1.25e+06`, `sluice_port_link_speed_bytes_per_second{` + d +
 			`} 1.25e+06`,
 		`sluice_port_response_seconds{` + d + `} 1e-06`,
@@ -103,7 +103,7 @@ func TestValues(t *testing.T) {
 		}
 	}
 	for _, absent := range []string{
-		`sluice_dropped_frames_total{` + d + `,reason="runt"}`,                               // never was
+		`sluice_dropped_frames_total{` + d + `,reason="runt"}`,                               // did not occur
 		`sluice_lossy_dropped_frames_total{` + d + `,priority="3"`,                           // lossless
 		`sluice_lossless_dropped_frames_total{` + d + `,priority="3",reason="vlan_ingress"}`, // not for want of room
 		`sluice_lossless_dropped_frames_total{` + d + `,priority="0"`, `sluice_headroom_used_bytes{` + d +
@@ -118,8 +118,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestNoHeadroomWithoutFlowControl: where nobody is paused a lossless class has a token of it only,
-// which is soon full.
+// TestNoHeadroomWithoutFlowControl: without flow control a lossless class has only a token
+// headroom, which is soon full, so there are no series for it.
 func TestNoHeadroomWithoutFlowControl(t *testing.T) {
 	f := newFake(t, 2)
 	f.config.Ports[1].FlowControl = config.FlowOff
@@ -129,8 +129,8 @@ func TestNoHeadroomWithoutFlowControl(t *testing.T) {
 	}
 }
 
-// TestDropsAddUp: what alerts sum up is the number that the switch's own report begins with, and
-// each drop is counted once.
+// TestDropsAddUp: the sum that alerts use is the number in the switch's headline, and each drop is
+// counted once.
 func TestDropsAddUp(t *testing.T) {
 	const seed = 1
 	random := rand.New(rand.NewPCG(seed, seed))
@@ -190,8 +190,8 @@ func valueOf(t *testing.T, line string) float64 {
 	return v
 }
 
-// TestWorkerThatDoesNotAnswer: a scrape says so in time, whoever else waits; and it is over when
-// the worker is back.
+// TestWorkerThatDoesNotAnswer: a scrape reports it in time, whatever else waits, and recovers with
+// the worker.
 func TestWorkerThatDoesNotAnswer(t *testing.T) {
 	f := newFake(t, 1)
 	f.stuck = make(chan struct{})
@@ -231,7 +231,7 @@ func TestWorkerThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestManyScrapersAskOnce: however many scrape, the workers are not asked more often.
+// TestManyScrapersAskOnce: however many scrapes there are, the workers are not asked more often.
 func TestManyScrapersAskOnce(t *testing.T) {
 	f := newFake(t, 1)
 	c := newTestCollector(t, f)
@@ -252,7 +252,7 @@ func TestManyScrapersAskOnce(t *testing.T) {
 	}
 }
 
-// numbered is a switch that says how often it was asked, as what its first port has received.
+// numbered is a switch whose first port has received as many frames as the switch was asked.
 type numbered struct {
 	*fake
 	lock  sync.Mutex
@@ -268,10 +268,10 @@ func (n *numbered) Total() (*state.Switch, error) {
 	return s, nil
 }
 
-// TestScrapesInParallelAreFresh: however many scrape without a pause, nobody gets what was known
-// long before he asked.
+// TestScrapesInParallelAreFresh: however many scrapes run back to back, none gets a state much
+// older than its request.
 func TestScrapesInParallelAreFresh(t *testing.T) {
-	n := &numbered{fake: newFake(t, 4)} // few ports: no scrape is to wait for its turn until it is refused
+	n := &numbered{fake: newFake(t, 4)} // few ports, so that no scrape waits until it is refused
 	n.makeBusy(false)
 	n.config.Metrics.Listen = "127.0.0.1:0"
 	e := Listen(placeOf(n.config))
@@ -316,16 +316,16 @@ func TestReloads(t *testing.T) {
 	}
 }
 
-// What a scrape of 64 ports may take.
+// Limits for a scrape of 64 ports.
 const (
 	manyPorts   = 64
 	mostBytes   = 1_100_000
 	longestTime = 60 * time.Millisecond
 )
 
-// loads are what 64 ports may be doing: nothing; traffic and congestion in all priorities, of which
-// two are lossless; and also all that can hardly be, at once and on each port: every reason to drop
-// a frame, marks, storms whose frames are dropped and sent.
+// loads are activities of 64 ports: none; traffic and congestion in all priorities, two of them
+// lossless; and also everything else at once on each port, however unlikely: every drop reason,
+// marks, storms whose frames are dropped and sent.
 var loads = []struct {
 	name string
 	make func(*fake)
@@ -335,7 +335,7 @@ var loads = []struct {
 	{"extreme", func(f *fake) { f.makeBusy(true) }},
 }
 
-// TestScrapeOfManyPortsIsSmall whatever they do.
+// TestScrapeOfManyPortsIsSmall: the size of a scrape is bounded, whatever the ports do.
 func TestScrapeOfManyPortsIsSmall(t *testing.T) {
 	for _, load := range loads {
 		f := newFake(t, manyPorts)
@@ -348,8 +348,8 @@ func TestScrapeOfManyPortsIsSmall(t *testing.T) {
 	}
 }
 
-// TestScrapeOfManyPortsIsQuick: at the least one of many times: on a machine with nothing else to
-// do each is, and on one with much to do it takes more of them.
+// TestScrapeOfManyPortsIsQuick: the fastest of several scrapes is quick. On an idle machine every
+// one is; a busy machine takes more tries.
 func TestScrapeOfManyPortsIsQuick(t *testing.T) {
 	for _, load := range loads {
 		f := newFake(t, manyPorts)

@@ -15,7 +15,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// What deploy/ has is judged by the programs that it is for, and by what a switch really shows.
+// The files of deploy/ are checked by the programs that use them, and against the metrics that a
+// switch really has.
 
 const deploy = "../../deploy/"
 
@@ -37,7 +38,7 @@ func shown(t *testing.T) map[string][]string {
 	return names
 }
 
-// alertRules are the alerts by name.
+// alertRules returns the alerts by name.
 func alertRules(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(deploy + "alerts.yml")
@@ -63,14 +64,14 @@ func alertRules(t *testing.T) map[string]string {
 				t.Errorf("%s does not say what it is about, or what to do", r.Alert)
 			}
 			for _, name := range metricName.FindAllString(r.Annotations["description"], -1) {
-				rules[r.Alert] += " " + name // it is to exist too
+				rules[r.Alert] += " " + name // it has to exist too
 			}
 		}
 	}
 	return rules
 }
 
-// panel is a panel of a dashboard of Grafana.
+// panel is a panel of a Grafana dashboard.
 type panel struct {
 	Title      string
 	Type       string
@@ -106,11 +107,10 @@ func dashboard(t *testing.T) (panels []panel, variables []string) {
 
 var labelMatcher = regexp.MustCompile(`(\w+) *(?:=~|!~|!=|=)`)
 
-// selector is a metric in an expression, with what is asked of its labels.
+// selector matches a metric in an expression, with its label matchers.
 var selector = regexp.MustCompile(metricName.String() + `(?:\{([^}]*)\})?`)
 
-// TestWhatIsAskedForIsShown: no alert and no panel waits for a metric or a label that no switch
-// has.
+// TestWhatIsAskedForIsShown: every metric and label in alerts and panels exists.
 func TestWhatIsAskedForIsShown(t *testing.T) {
 	names := shown(t)
 	check := func(who, text string) {
@@ -147,7 +147,7 @@ func TestWhatIsAskedForIsShown(t *testing.T) {
 	}
 }
 
-// TestPanelsDoNotOverlap and lie within the 24 columns of a dashboard.
+// TestPanelsDoNotOverlap: panels do not overlap and lie within the 24 columns of a dashboard.
 func TestPanelsDoNotOverlap(t *testing.T) {
 	panels, _ := dashboard(t)
 	for i, p := range panels {
@@ -163,7 +163,7 @@ func TestPanelsDoNotOverlap(t *testing.T) {
 	}
 }
 
-// TestEveryAlertIsProvoked in what promtool runs.
+// TestEveryAlertIsProvoked: promtool's tests make every alert fire.
 func TestEveryAlertIsProvoked(t *testing.T) {
 	tests, err := os.ReadFile(deploy + "alerts_test.yml")
 	if err != nil {
@@ -176,7 +176,7 @@ func TestEveryAlertIsProvoked(t *testing.T) {
 	}
 }
 
-// panelRules returns rules that ask for what the panels of the dashboard do.
+// panelRules returns rules with the expressions of the dashboard's panels.
 func panelRules(t *testing.T) string {
 	t.Helper()
 	values := strings.NewReplacer("$job", "sluice", "$instance", ".*", "$device", ".*", "$__range", "1h",
@@ -214,8 +214,8 @@ func TestAlertsHaveTheirCountersFromTheStart(t *testing.T) {
 	}
 }
 
-// TestPromtool has Prometheus' own tool judge a scrape, the alerts with their tests, the
-// configuration, and what panels ask for.
+// TestPromtool runs promtool on a scrape, the alerts with their tests, the configuration, and the
+// expressions of the panels.
 func TestPromtool(t *testing.T) {
 	if _, err := exec.LookPath("promtool"); err != nil {
 		t.Skipf("needs promtool (scripts/install-peers): %v", err)
@@ -246,7 +246,7 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
-// TestUnit has systemd judge the unit, and sees to what it is there for.
+// TestUnit has systemd verify the unit, and checks its essential settings.
 func TestUnit(t *testing.T) {
 	text, err := os.ReadFile(deploy + "sluice.service")
 	if err != nil {
@@ -265,7 +265,7 @@ func TestUnit(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skipf("needs systemd-analyze, to have the unit read by systemd: %v", err)
 	}
-	// What it starts need not be installed here.
+	// The program that it starts need not be installed here.
 	file := filepath.Join(t.TempDir(), "sluice.service")
 	if err := os.WriteFile(file, bytes.ReplaceAll(text, []byte("/usr/local/bin/sluice"), []byte("/bin/true")),
 		0o600); err != nil {

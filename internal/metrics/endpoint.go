@@ -1,9 +1,9 @@
-// Package metrics shows a running switch to Prometheus. A scrape asks each worker once for a copy
-// of its counters, as `sluice show` does; the frame path knows nothing of it, and nobody asking
-// costs nothing.
+// Package metrics serves Prometheus metrics of a running switch. A scrape asks each worker once for
+// a copy of its counters, as `sluice show` does. The frame path does not depend on it, and costs
+// nothing more without scrapes.
 //
 // Cardinality is bounded by the configuration: the values of device, priority, direction, reason,
-// worker and pool are closed sets, and no label carries what a frame says.
+// worker and pool are closed sets, and no label has a value from a frame.
 package metrics
 
 import (
@@ -33,39 +33,39 @@ type limits struct {
 	scrapes     int           // answered at a time
 	kept        int           // further ones of both, for the address of the last successful scrape
 	request     time.Duration // for a request to arrive
-	answer      time.Duration // for it to be worked on, and for the answer to be taken, together
+	answer      time.Duration // for the answer to be made and read, together
 }
 
-// Prometheus gives a scrape 10 s.
+// By default Prometheus allows 10 s for a scrape.
 var usual = limits{connections: 128, scrapes: 16, kept: 8, request: 2 * time.Second, answer: 10 * time.Second}
 
 const maxHeader = 16 << 10 // bytes
 
-// Endpoint is where Prometheus finds the metrics. A nil one is nowhere: its methods do nothing.
+// Endpoint serves the metrics to Prometheus. The methods of a nil Endpoint do nothing.
 type Endpoint struct {
 	limits
 	Place
 	listener  net.Listener // nil while the address or web_config is unavailable
-	missing   error        // why it is
+	missing   error        // why
 	collector *Collector
 	server    *http.Server
 	ended     chan struct{}
 }
 
-// listenInterval is how often an unavailable address is tried again: it may be configured later, or
-// be released. So may files be made.
+// listenInterval is how often an unavailable address is tried again: it may be configured or
+// released later. Missing files of web_config may be made later, too.
 const listenInterval = time.Second
 
-// Place is where the metrics are served, by values of the configuration.
+// Place is where the metrics are served, as pointers to values of the configuration.
 type Place struct {
-	Listen    *string // the address, as 127.0.0.1:9473; empty: nowhere
-	WebConfig *string // a file as of exporter-toolkit; empty: none
-	// says where in its file a value is, and what is wrong with it
+	Listen    *string // address, as 127.0.0.1:9473; empty: nowhere
+	WebConfig *string // web configuration file of exporter-toolkit; empty: none
+	// adds a value's position in the file to a problem
 	Problem func(value any, problem, remedy string) error
 }
 
-// Listen listens at a place; it returns nil if that is nowhere. Connections wait until Serve. If
-// the address, or a file of WebConfig, can't be had, Serve keeps trying.
+// Listen listens at a place, or returns nil if that is nowhere. Connections wait until Serve. If
+// the address or a file of WebConfig is unavailable, Serve keeps trying.
 func Listen(at Place) *Endpoint {
 	if *at.Listen == "" {
 		return nil
@@ -91,7 +91,7 @@ func (e *Endpoint) listen() bool {
 	return true
 }
 
-// Waits tells whether the endpoint is still to listen. It is for before Serve.
+// Waits reports whether the endpoint does not listen yet. Call it before Serve.
 func (e *Endpoint) Waits() bool { return e != nil && e.missing != nil }
 
 // await tries to listen until it can. It returns false if ctx is done first.
@@ -113,7 +113,7 @@ func (e *Endpoint) await(ctx context.Context, log *slog.Logger) bool {
 	return true
 }
 
-// remedy says what to do about an address that can't be listened on.
+// remedy says what to do about an address that can't be used.
 func remedy(err error) string {
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
@@ -127,11 +127,11 @@ func remedy(err error) string {
 	return "write another address at metrics.listen, such as 127.0.0.1:9473, or none"
 }
 
-// Address returns where the endpoint is, as 127.0.0.1:9473, once it listens.
+// Address returns the endpoint's address, as 127.0.0.1:9473, once it listens.
 func (e *Endpoint) Address() string { return e.listener.Addr().String() }
 
-// Serve answers scrapes with what a switch says of itself, until stop is called. version is that of
-// the program.
+// Serve answers scrapes with the state of a switch until stop is called. version is that of the
+// program.
 func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *slog.Logger) (stop func()) {
 	if e == nil {
 		return func() {}
@@ -149,10 +149,11 @@ func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *sl
 		ReadTimeout:       e.request,
 		WriteTimeout:      e.answer,
 		MaxHeaderBytes:    maxHeader,
-		Protocols:         http1(), // the streams of HTTP/2 would be bounded by none of the limits
+		Protocols:         http1(), // none of the limits would bound the streams of HTTP/2
 		ErrorLog:          stdlog.New(complaints{log, *e.WebConfig}, "", 0),
 	}
-	// one request a connection: nobody keeps one, and others waiting, by asking now and then
+	// One request per connection: nobody can keep a connection from others by using it now and
+	// then.
 	e.server.SetKeepAlivesEnabled(false)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -162,20 +163,20 @@ func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *sl
 		}
 		err := web.Serve(house.Listener(e.listener), e.server, &web.FlagConfig{WebConfigFile: e.WebConfig}, log)
 		if !errors.Is(err, http.ErrServerClosed) {
-			_ = e.listener.Close() // nobody is to wait for an answer
+			_ = e.listener.Close() // no client should wait for an answer
 			log.Error("metrics are no longer served", "error", err)
 		}
 	}()
 	return func() {
 		cancel()
-		_ = e.server.Close() // scrapes included: there is nobody left to answer them
+		_ = e.server.Close() // also ends scrapes, which nothing answers any more
 		<-e.ended
 	}
 }
 
-// complaints takes what the server says of connections that fail, which is the clients' business:
-// to be seen by who looks for it. But if the files of web_config can't be had any more, no client
-// can mend that.
+// complaints logs the server's messages about failed connections at debug level, since they are the
+// clients' problem. But if the files of web_config can't be read any more, it logs an error, since
+// no client can fix that.
 type complaints struct {
 	log       *slog.Logger
 	webConfig string
@@ -205,7 +206,7 @@ func host(address string) string {
 	return host
 }
 
-// noted calls a function with the address of each client whose request was answered with 200.
+// noted calls success with the address of each client whose request was answered with status 200.
 func noted(answers http.Handler, success func(client string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		said := &statusWriter{ResponseWriter: w, status: http.StatusOK}
@@ -215,7 +216,7 @@ func noted(answers http.Handler, success func(client string)) http.Handler {
 	})
 }
 
-// statusWriter remembers the status of an answer.
+// statusWriter records the status of an answer.
 type statusWriter struct {
 	http.ResponseWriter
 	status int
@@ -227,7 +228,7 @@ func (w *statusWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// handler has /metrics, and a page that says so. It calls scraped with the address of each
+// handler serves /metrics, and a page that links there. It calls scraped with the address of each
 // successful scraper.
 func (e *Endpoint) handler(version string, scraped func(client string), log *slog.Logger) http.Handler {
 	registry := prometheus.NewRegistry()
@@ -236,11 +237,13 @@ func (e *Endpoint) handler(version string, scraped func(client string), log *slo
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", noted(promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(log.Handler(), slog.LevelError),
-		ErrorHandling:       promhttp.ContinueOnError, // what is wrong with one metric must not hide the drops
+		ErrorHandling:       promhttp.ContinueOnError, // an error in one metric must not hide the drops
 		MaxRequestsInFlight: e.scrapes + e.kept,
-		// half as much CPU time again, which workers may want, for a loopback device or a few KB/s
+		// Compression would take half as much CPU time again, which workers may need, to save
+		// loopback traffic or a few KB/s.
 		DisableCompression: true,
-		// also: an answer is complete before it is sent, and nobody waits for who reads slowly
+		// With a timeout an answer is complete before it is sent, and a slow reader delays nothing
+		// else.
 		Timeout: e.answer / 2,
 	}), scraped))
 	page, err := web.NewLandingPage(web.LandingConfig{
@@ -254,7 +257,7 @@ func (e *Endpoint) handler(version string, scraped func(client string), log *slo
 	return mux
 }
 
-// buildInfo tells what runs.
+// buildInfo returns a metric with the versions of the program and of Go.
 func buildInfo(version string) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "sluice_build_info", Help: "1, with the version of the program and of the Go that built it.",

@@ -53,7 +53,7 @@ func TestNowhere(t *testing.T) {
 	e.Serve(f, f, "", nil)()
 }
 
-// listening returns a configuration with keys of metrics.
+// listening returns a configuration with given keys of metrics.
 func listening(t *testing.T, keys string) *config.Config {
 	t.Helper()
 	c, err := config.Parse("test.yaml", []byte("metrics: {"+keys+"}\nports: [{device: sw0, speed: 1G}]\n"))
@@ -63,7 +63,7 @@ func listening(t *testing.T, keys string) *config.Config {
 	return c
 }
 
-// checkProblem tests that an error is about the configuration and has these words.
+// checkProblem checks that an error is about the configuration and contains these words.
 func checkProblem(t *testing.T, err error, words ...string) {
 	t.Helper()
 	var problem *config.Error
@@ -78,7 +78,7 @@ func checkProblem(t *testing.T, err error, words ...string) {
 	}
 }
 
-// TestWebConfigErrors: each says which key to change, and how.
+// TestWebConfigErrors: each error says which key to change, and how.
 func TestWebConfigErrors(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "web.yaml")
 	wrong := filepath.Join(t.TempDir(), "web.yaml")
@@ -91,7 +91,7 @@ func TestWebConfigErrors(t *testing.T) {
 		"metrics.web_config: ", "mend the file")
 }
 
-// TestAddressIsMissing: what can't be had is said, and what to do.
+// TestAddressIsMissing: the error for an unavailable address says what to do.
 func TestAddressIsMissing(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -107,11 +107,11 @@ func TestAddressIsMissing(t *testing.T) {
 		e := Listen(placeOf(listening(t, keys)))
 		checkProblem(t, e.missing, words...)
 		f := newFake(t, 1)
-		e.Serve(f, f, "", slog.New(slog.DiscardHandler))() // it ends though it waits
+		e.Serve(f, f, "", slog.New(slog.DiscardHandler))() // it ends although it waits
 	}
 }
 
-// TestAddressComesLater: who holds it ends, and metrics are there.
+// TestAddressComesLater: when the address is released, the metrics are served.
 func TestAddressComesLater(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -136,8 +136,8 @@ func TestAddressComesLater(t *testing.T) {
 	}
 }
 
-// TestWebConfigComesLater: a certificate that is there only after the start, as from a service that
-// fetches it, delays the metrics and nothing else.
+// TestWebConfigComesLater: a certificate that appears only after the start, as from a service that
+// fetches it, delays only the metrics.
 func TestWebConfigComesLater(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "web.yaml")
@@ -160,8 +160,8 @@ func TestWebConfigComesLater(t *testing.T) {
 	}
 }
 
-// TestTLSAndPasswords: by a web_config, as for Prometheus' exporters; and never HTTP/2, whose
-// streams know no limits.
+// TestTLSAndPasswords: a web_config works as with Prometheus exporters, but never with HTTP/2,
+// whose streams are not limited.
 func TestTLSAndPasswords(t *testing.T) {
 	dir := t.TempDir()
 	authority := certify(t, dir)
@@ -198,8 +198,8 @@ func TestTLSAndPasswords(t *testing.T) {
 	}
 }
 
-// TestWebConfigThatBreaks while the switch runs, in whatever way: nobody gets in, the log says why,
-// and all is well when it is mended.
+// TestWebConfigThatBreaks: when the web_config breaks while the switch runs, in whatever way,
+// nobody gets in, the log says why, and all is well when it is fixed.
 func TestWebConfigThatBreaks(t *testing.T) {
 	dir := t.TempDir()
 	authority := certify(t, dir)
@@ -242,8 +242,8 @@ func TestWebConfigThatBreaks(t *testing.T) {
 	}
 }
 
-// TestWebConfigThatBreaksTooEarly: before it is served. Then nobody waits for an answer that does
-// not come.
+// TestWebConfigThatBreaksTooEarly: the web_config breaks before it is used. Then no client waits
+// for an answer that does not come.
 func TestWebConfigThatBreaksTooEarly(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "web.yaml")
 	if err := os.WriteFile(file, []byte("basic_auth_users: {}\n"), 0o600); err != nil {
@@ -264,7 +264,7 @@ func TestWebConfigThatBreaksTooEarly(t *testing.T) {
 	}
 }
 
-// journal is a log that is read while it is written.
+// journal is a log that can be read while it is written.
 type journal struct {
 	lock sync.Mutex
 	text strings.Builder
@@ -276,7 +276,7 @@ func (j *journal) Write(b []byte) (int, error) {
 	return j.text.Write(b)
 }
 
-// await waits for a line with some words, and forgets all lines.
+// await waits for a line with some words, and clears the log.
 func (j *journal) await(t *testing.T, words ...string) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -296,7 +296,7 @@ func (j *journal) await(t *testing.T, words ...string) {
 	j.text.Reset()
 }
 
-// certify writes cert.pem and key.pem for 127.0.0.1, and returns who vouches for them.
+// certify writes cert.pem and key.pem for 127.0.0.1, and returns the authority.
 func certify(t *testing.T, dir string) *x509.CertPool {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -327,8 +327,8 @@ func certify(t *testing.T, dir string) *x509.CertPool {
 	return pool
 }
 
-// TestSlowClients: those who never read an answer have a bounded number of turns for a bounded
-// time; then it is everyone else's.
+// TestSlowClients: clients that never read an answer hold a bounded number of turns for a bounded
+// time; then others get them.
 func TestSlowClients(t *testing.T) {
 	f := newFake(t, manyPorts)
 	f.makeBusy(false)
@@ -361,13 +361,13 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// TestSilentClients: many who say nothing, or do not end their request, delay no scrape, though
-// they come from the same address.
+// TestSilentClients: many clients that send nothing, or half a request, delay no scrape, even one
+// from the same address.
 func TestSilentClients(t *testing.T) {
 	const silent = 300
 	for name, says := range map[string]string{"nothing": "", "half a request": "GET /metrics HTT"} {
 		t.Run(name, func(t *testing.T) {
-			e := serve(t, newFake(t, 1), func(e *Endpoint) { e.request = time.Hour }) // nothing but eviction helps
+			e := serve(t, newFake(t, 1), func(e *Endpoint) { e.request = time.Hour }) // so that only eviction helps
 			for range silent {
 				c, err := net.Dial("tcp", e.Address())
 				if err != nil {
@@ -388,12 +388,12 @@ func TestSilentClients(t *testing.T) {
 }
 
 // TestSeatsKeptForTheScraper: the address of the last successful scrape has turns while others hold
-// all that there are.
+// all regular ones.
 func TestSeatsKeptForTheScraper(t *testing.T) {
 	f := newFake(t, manyPorts)
 	f.makeBusy(false)
 	e := serve(t, f, func(e *Endpoint) {
-		e.connections, e.scrapes, e.kept, e.answer = 4, 4, 1, time.Hour // nothing but what is kept helps
+		e.connections, e.scrapes, e.kept, e.answer = 4, 4, 1, time.Hour // so that only the kept turn helps
 		e.listener = narrow{e.listener}
 	})
 	scrape(t, e) // from 127.0.0.1
@@ -407,7 +407,7 @@ func TestSeatsKeptForTheScraper(t *testing.T) {
 		if _, err := io.WriteString(c, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.ReadFull(c, make([]byte, 100)); err != nil { // its answer has begun, and is not read on
+		if _, err := io.ReadFull(c, make([]byte, 100)); err != nil { // its answer has begun, and is read no further
 			t.Fatal(err)
 		}
 	}
@@ -416,7 +416,7 @@ func TestSeatsKeptForTheScraper(t *testing.T) {
 	}
 }
 
-// narrow has connections that hold hardly more than their reader takes.
+// narrow has connections that buffer little beyond what their reader takes.
 type narrow struct{ net.Listener }
 
 func (n narrow) Accept() (net.Conn, error) {

@@ -19,7 +19,7 @@ import (
 	"sluice/internal/state"
 )
 
-// fake is a switch that says what it is told to.
+// fake is a switch whose state a test sets.
 type fake struct {
 	config *config.Config
 
@@ -27,7 +27,7 @@ type fake struct {
 	state  *control.State
 	err    error
 	reload state.Configuration
-	stuck  chan struct{} // if not nil, a worker that does not answer before it is closed
+	stuck  chan struct{} // if not nil, a worker that does not answer until it is closed
 	asked  int
 }
 
@@ -51,7 +51,7 @@ func (f *fake) Total() (*state.Switch, error) {
 	return state.Total(), nil
 }
 
-// placeOf returns where a configuration has the metrics served.
+// placeOf returns where a configuration serves its metrics.
 func placeOf(c *config.Config) Place {
 	problem := func(value any, problem, remedy string) error { return c.Problem(value, problem, remedy) }
 	return Place{&c.Metrics.Listen, &c.Metrics.WebConfig, problem}
@@ -65,7 +65,7 @@ func (f *fake) timesAsked() int {
 
 const losslessCoS, otherCoS = 3, 4
 
-// newFake returns a switch of so many ports, which counts nothing yet.
+// newFake returns a switch with a number of ports, whose counters are 0.
 func newFake(t testing.TB, ports int) *fake {
 	t.Helper()
 	var text strings.Builder
@@ -92,10 +92,10 @@ func newFake(t testing.TB, ports int) *fake {
 	return f
 }
 
-// deviceName is as long as names of devices can be.
+// deviceName returns a device name of maximum length.
 func deviceName(i int) string { return fmt.Sprintf("enp%03ds0f0np%03d", i, i)[:15] }
 
-// gather makes the worker's snapshot agree with the ports.
+// gather makes the worker's snapshot consistent with the ports.
 func (f *fake) gather() {
 	w := dataplane.Snapshot{
 		Now: 3e9, CellSize: f.config.Memory.Cell, Buffers: 8388608, Free: 8000000,
@@ -109,8 +109,8 @@ func (f *fake) gather() {
 
 const many = 123_456_789_012
 
-// makeBusy gives every port traffic in all priorities, with congestion: lossy ones drop, lossless
-// ones pause. If all, there is nothing that there is none of.
+// makeBusy gives every port traffic and congestion in all priorities: lossy ones drop, lossless
+// ones pause. If all is true, everything else happens too.
 func (f *fake) makeBusy(all bool) {
 	for n := range f.state.Ports {
 		p := &f.state.Ports[n]
@@ -138,14 +138,15 @@ func (f *fake) makeBusy(all bool) {
 	}
 }
 
-// congest gives one priority of a port traffic and congestion; if all, also what can hardly be.
+// congest gives one priority of a port traffic and congestion; if all is true, also unlikely
+// events.
 func congest(p *control.PortState, i int, all bool) {
 	c, lossless := &p.PortCounters, p.Lossless>>i&1 != 0
 	c.RX[i], c.TX[i] = many+uint64(i), many-uint64(i)
 	p.Groups[i] = cells.GroupUsage{Reserved: 8, Shared: 1234, PeakShared: 5678, Headroom: 3, PeakHeadroom: 321}
 	p.Queues[i] = cells.QueueUsage{Used: 777, Peak: 999, Max: 1000}
 	for why := range dataplane.Drop(dataplane.DropReasons) {
-		usual := false // may be
+		usual := false // possible with congestion alone
 		switch why {
 		case dataplane.DropIngressFull, dataplane.DropQueueFull, dataplane.DropEarly:
 			if lossless {
@@ -174,7 +175,7 @@ func congest(p *control.PortState, i int, all bool) {
 	}
 }
 
-// serve has an endpoint of a fake, at an address of its own, until the test ends.
+// serve runs an endpoint for a fake, at an address of its own, until the test ends.
 func serve(t testing.TB, f *fake, change func(*Endpoint)) *Endpoint {
 	t.Helper()
 	f.config.Metrics.Listen = "127.0.0.1:0"
@@ -186,7 +187,7 @@ func serve(t testing.TB, f *fake, change func(*Endpoint)) *Endpoint {
 	return e
 }
 
-// get returns the body of an answer with status 200.
+// get returns the body of an answer, which must have status 200.
 func get(t testing.TB, client *http.Client, url string) []byte {
 	t.Helper()
 	body, status := fetch(t, client, url)

@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/metrics.md anew")
 
-// TestReference: docs/metrics.md says what a switch shows, in the words that it shows it with.
+// TestReference: docs/metrics.md lists the metrics of a switch, with their help.
 func TestReference(t *testing.T) {
 	const file = "../../docs/metrics.md"
 	f := newFake(t, 1)

@@ -10,14 +10,14 @@ import (
 	"sluice/internal/state"
 )
 
-// place is where in the state a number is.
+// place is a position in the state.
 type place struct {
 	port   *state.Port
 	cos    *state.CoS
 	worker *state.Worker
 }
 
-// enter notes where the sender is, and sends what is there beside the fields with a metric.
+// enter records the sender's position, and sends the metrics there that are not fields.
 func (s *sender) enter(of any) {
 	switch of := of.(type) {
 	case *state.Port:
@@ -31,17 +31,17 @@ func (s *sender) enter(of any) {
 	}
 }
 
-// rules tell whether there are the series of fields that name them: where a number is 0 for good,
-// there are none. Prometheus sees no increase from nothing to a first value, so there are those
-// that alerts are about from the first scrape on.
+// rules report whether fields that name them have series: numbers that stay 0 have none. Since
+// Prometheus sees no increase from nothing to a first value, series for alerts exist from the first
+// scrape on.
 var rules = map[string]func(*place) bool{
 	"marked": func(p *place) bool { return p.cos.ECN || p.cos.Marked > 0 },
 	"group":  func(p *place) bool { return p.cos.Lossless || p.cos.Received > 0 },
 	"queue":  func(p *place) bool { return p.cos.Lossless || p.cos.Queue.Max > 0 },
-	// What is kept where nobody is paused is no headroom.
+	// Without flow control, the memory that is kept is no headroom.
 	"headroom": (*place).pausable,
-	// Where a priority is not lossless, or there is no flow control, one end may still have sent a
-	// pause (asymmetric PFC, PAUSE, a configuration before).
+	// For a lossy priority, or without flow control, one end may still have sent a pause
+	// (asymmetric PFC, PAUSE, an earlier configuration).
 	"pause_sent":     func(p *place) bool { return p.pausable() || p.cos.PauseSent.XOFF > 0 },
 	"pause_received": func(p *place) bool { return p.pausable() || p.cos.PauseReceived.XOFF > 0 },
 	"watched": func(p *place) bool {
@@ -55,9 +55,9 @@ var portInfo = declare("sluice_port_info",
 	"1, with the mode of the device: zero-copy, copy (native), copy (generic) or absent; and what sends: "+
 		"xsk (the socket), resident (the transmitter), or none while the device is absent", "device", "mode", "tx")
 
-// The series of drops are no fields of the state, whose list of drops has those that there are.
-// Only congestion and storms (state.CoS) have the priority: other reasons are about a frame, a
-// VLAN, a link or a device, and a port has 136 pairs of reason and priority.
+// The series of drops are not made from fields of the state, whose list of drops has only those
+// that occurred. Only congestion and storms (state.CoS) have the priority: other reasons concern a
+// frame, a VLAN, a link or a device, and a port has 136 pairs of reason and priority.
 var (
 	droppedFrames = declare("sluice_dropped_frames_total",
 		"Frames dropped, each under one reason; ingress reasons at the port they came by, "+
@@ -72,8 +72,8 @@ var (
 )
 
 var (
-	// losslessReasons are the wants of room for which a frame of a lossless priority can be dropped
-	// at all: it has no limit but headroom, and none in an egress queue.
+	// losslessReasons are the possible reasons of a lossless drop for want of room: a lossless
+	// priority has no limit but headroom, and none in an egress queue.
 	losslessReasons = []string{"headroom_full", "no_buffer", "refused_by_driver"}
 	lossyReasons    = []string{"ingress_full", "queue_full", "early"}
 )
@@ -108,8 +108,8 @@ func (s *sender) drops(p *state.Port) {
 	}
 }
 
-// gaps sends the histogram of the times between a worker's iterations. Their sum is how long it has
-// run: between two gaps there is nothing.
+// gaps sends the histogram of the times between a worker's iterations. Their sum is how long the
+// worker has run, since gaps follow each other without a break.
 func (s *sender) gaps(f *family, gaps []state.Gap, labels []string) {
 	w, buckets := s.at.worker, make(map[float64]uint64)
 	for _, g := range gaps {

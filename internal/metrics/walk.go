@@ -13,7 +13,7 @@ import (
 	"sluice/internal/state"
 )
 
-// family is one metric: what is counted or measured, of everyone who has it.
+// family is one metric, with a series for each device, priority, worker and so on.
 type family struct {
 	desc   *prometheus.Desc
 	kind   prometheus.ValueType
@@ -21,10 +21,10 @@ type family struct {
 	help   string
 }
 
-// families are all metrics, by name: those that fields of the state have, and those of rules.go.
+// families are all metrics by name: those of fields of the state and those of rules.go.
 var families = make(map[string]*family)
 
-// declare makes a metric. What several fields have each adds its help.
+// declare makes a metric. For a metric of several fields, each adds its help.
 func declare(name, help string, labels ...string) *family {
 	f := families[name]
 	if f == nil {
@@ -43,32 +43,32 @@ func declare(name, help string, labels ...string) *family {
 	return f
 }
 
-// structure is what is sent of a struct.
+// structure is what to send of a struct.
 type structure struct {
-	label  int // the field whose value is a label of all others; -1: none
+	label  int // index of the field whose value is a label of all others; -1: none
 	fields []field
 }
 
-// field is what is sent of a field: its number, or what is in it.
+// field is what to send of a field: its number, or what is in it.
 type field struct {
 	index int               // in its struct
 	when  func(*place) bool // nil: always
 
 	metric  *family
-	value   string  // of the metric's last label; empty: it has none beside those of its struct
+	value   string  // of the metric's last label; empty: only the labels of its struct
 	rare    bool    // only if it is not 0
-	divisor float64 // of the number in its unit of the state
-	cells   bool    // of so many bytes is the number
+	divisor float64 // of the number in the state's unit
+	cells   bool    // the number is in cells: multiply by the size of a cell
 
-	indexed bool // its elements have a label
+	indexed bool // the index of its elements is a label
 	inner   *structure
 }
 
-// known is what is sent of the state.
+// known is what to send of the state.
 var known = structureOf(reflect.TypeFor[state.Switch](), nil, "", "")
 
-// structureOf works out what is sent of a struct whose series have labels. metrics lists what its
-// fields have, and help is what they are of, if the field says so that the struct is in.
+// structureOf returns what to send of a struct whose series have labels. metrics lists the metrics
+// of its fields, and help what they belong to, if the field that has the struct says so.
 func structureOf(t reflect.Type, labels []string, metrics, help string) *structure {
 	s := &structure{label: -1}
 	for f := range t.Fields() {
@@ -102,7 +102,7 @@ func structureOf(t reflect.Type, labels []string, metrics, help string) *structu
 	return s
 }
 
-// number makes a metric of a field, of the tag that says so.
+// number makes a metric of a field from its tag.
 func (f *field) number(name, metric, help string, labels []string) {
 	metric, options, _ := strings.Cut(metric, ",")
 	f.rare = options == "rare"
@@ -120,8 +120,8 @@ func (f *field) number(name, metric, help string, labels []string) {
 	}
 }
 
-// listed returns the metric of a field in a list, as a=NAME b.c=NAME b.d=NAME; of b, which is a
-// struct, a list.
+// listed returns the metric of a field in a list such as a=NAME b.c=NAME b.d=NAME; for b, which is
+// a struct, it returns a list.
 func listed(list, name string) string {
 	var of []string
 	for metric := range strings.FieldsSeq(list) {
@@ -132,7 +132,7 @@ func listed(list, name string) string {
 	return strings.Join(of, " ")
 }
 
-// element returns the type of the elements of a slice, and any other as it is.
+// element returns the type of the elements of a slice, and any other type itself.
 func element(t reflect.Type) reflect.Type {
 	if t.Kind() == reflect.Slice {
 		return t.Elem()
@@ -140,12 +140,12 @@ func element(t reflect.Type) reflect.Type {
 	return t
 }
 
-// composite tells whether a type is a struct with fields of the state, or many of it.
+// composite reports whether a type is a struct with fields of the state, or a slice of them.
 func composite(t reflect.Type) bool {
 	return element(t).Kind() == reflect.Struct && element(t) != reflect.TypeFor[time.Time]()
 }
 
-// sender sends what is known of a switch.
+// sender sends the state of a switch.
 type sender struct {
 	to   chan<- prometheus.Metric
 	cell float64 // bytes
@@ -209,7 +209,7 @@ func (s *sender) send(f *family, n float64, labels ...string) {
 	s.to <- prometheus.MustNewConstMetric(f.desc, f.kind, n, labels...)
 }
 
-// number returns what a field says as a number.
+// number returns a field's value as a number.
 func number(v reflect.Value) float64 {
 	switch v.Kind() {
 	case reflect.Bool:
