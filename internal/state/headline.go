@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Headline is the first line of all that is shown of a switch: that nothing was lost that must not
-// be, or what, where, why and when. Losses before counters were cleared stay in it as a total. A
-// control loop that does not run is in it too.
+// Headline returns the first line of every view of a switch: that there were no lossless drops, or
+// how many, where, why and when. Drops before counters were cleared remain as a total. It also says
+// if the control loop does not run.
 func (r *Switch) Headline() string {
 	line := r.losses()
 	if r.StalledNS > 0 {
@@ -17,7 +17,7 @@ func (r *Switch) Headline() string {
 	return line
 }
 
-// losses is what the headline says of lossless drops.
+// losses returns the part of the headline about lossless drops.
 func (r *Switch) losses() string {
 	line := fmt.Sprintf("lossless drops: %d", r.LosslessDrops)
 	if r.CountersCleared != nil && r.LosslessDropsTotal > r.LosslessDrops {
@@ -28,7 +28,7 @@ func (r *Switch) losses() string {
 	}
 	line += "  ALARM"
 	last, others := r.lastAlarm()
-	if last == nil { // not looked at yet
+	if last == nil { // no look at the ports yet
 		return line
 	}
 	line += fmt.Sprintf(": %s cos %d (%s) %s at %s", last.Port, last.CoS, last.Class, last.Reason,
@@ -39,8 +39,8 @@ func (r *Switch) losses() string {
 	return line
 }
 
-// lastAlarm returns the latest alarm since counters were cleared, and how many others there are
-// since; nil: none.
+// lastAlarm returns the latest alarm since counters were cleared, nil if there is none, and the
+// number of others since then.
 func (r *Switch) lastAlarm() (last *Alarm, others int) {
 	for i := range r.Alarms {
 		a := &r.Alarms[i]
@@ -54,7 +54,7 @@ func (r *Switch) lastAlarm() (last *Alarm, others int) {
 	return last, others - 1
 }
 
-// Clock shows a time to someone who looks at another one: with the date if that is not the same.
+// Clock formats t for a reader at now: with the date if that differs.
 func Clock(t, now time.Time) string {
 	t, now = t.Local(), now.Local()
 	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// CountFrom has the state count from a time at which it was another one: counters were cleared
-// then. lost are the lossless drops up to that time, by ports that have left since too. Alarms,
-// histories and the total of lossless drops stay.
+// CountFrom makes the counters of r count from the time at which they were cleared, when the state
+// was before. lost is the lossless drops up to then, including those of ports that have left since.
+// Alarms, histories and the total of lossless drops stay.
 func (r *Switch) CountFrom(at time.Time, before *Switch, lost uint64) {
 	r.CountersCleared = &at
 	r.LosslessDrops -= min(r.LosslessDrops, lost)
@@ -27,7 +27,7 @@ func (r *Switch) CountFrom(at time.Time, before *Switch, lost uint64) {
 	}
 }
 
-// subtract takes from the counters of a port what they were before.
+// subtract subtracts earlier counters of a port.
 func (p *Port) subtract(before *Port) {
 	subtract(reflect.ValueOf(p).Elem(), reflect.ValueOf(before).Elem(), "")
 	for i := range p.ByCoS {
@@ -47,9 +47,9 @@ func (p *Port) subtract(before *Port) {
 	p.Drops = append([]Drop{}, since...)
 }
 
-// subtract takes the counters of one value, but for those in slices, from those of another; see
-// Switch for which fields are counters. A counter that is lower than before has begun anew since,
-// as those of a driver do.
+// subtract subtracts the counters of another value, except those in slices; see Switch for which
+// fields are counters. A counter that is now lower has restarted from 0, as those of a driver do,
+// and stays.
 func subtract(v, before reflect.Value, clear string) {
 	switch v.Kind() {
 	case reflect.Struct:

@@ -1,17 +1,17 @@
-// Package state is what is known of a running switch: each field is declared here, once, with its
-// name in JSON, what it means and, if it has one, its metric. Package control fills it in; all that
-// shows or judges a switch reads it. Of its tags the JSON documents, package metrics, docs/json.md
-// and docs/metrics.md are made:
+// Package state declares the state of a running switch: each field once, with its JSON name, its
+// meaning and its metric, if it has one. Package control fills it in; everything that shows or
+// judges a switch reads it. The JSON documents, package metrics, docs/json.md and docs/metrics.md
+// are made from its tags:
 //
-//	json    the name of the field, with its unit: _ns, _bytes, _cells, _bps (bit/s); without one it is a number of what the name says,
-//	        and frames where that says nothing
+//	json    the name of the field, with its unit: _ns, _bytes, _cells, _bps (bit/s); without a unit it is a number of what the name says,
+//	        or of frames if the name does not say
 //	help    what it means
 //	clear   whether clear counters applies to it, see Switch
-//	metric  the name of its metric, in which durations are in seconds and all else in bytes; a counter, if that ends in _total.
-//	        {reason=early} behind it is a label with its value; ",rare" behind that: there is a series only where it is not 0.
-//	        That of a Level or Pool lists the metrics of its fields instead, as used_cells=NAME peak_cells=NAME
+//	metric  the name of its metric, in seconds for durations and bytes for the rest; a counter if the name ends in _total.
+//	        A suffix {reason=early} is a label with its value; a further suffix ",rare" means: no series while it is 0.
+//	        For a Level or Pool, a list of the metrics of its fields instead, as used_cells=NAME peak_cells=NAME
 //	when    the rule of package metrics that tells whether it, and what is in it, has series
-//	label   the label that it is, or that the indices of its elements are, for the metrics of all that is beside it, or in it
+//	label   the label that has this value, or the index of each element, for the metrics of all fields beside it, or in it
 package state
 
 import "time"
@@ -147,7 +147,7 @@ type CoS struct {
 	StormDropped   uint64 `json:"storm_dropped" metric:"sluice_pfc_storm_dropped_frames_total,rare" help:"Frames dropped, under the reason storm, since their priority was in a pause storm"`
 }
 
-// CoS returns what a port says of a CoS, nil if it says nothing of it.
+// CoS returns the state of a CoS of the port, or nil if there is none.
 func (p *Port) CoS(cos int) *CoS {
 	for i := range p.ByCoS {
 		if p.ByCoS[i].CoS == cos {
@@ -242,7 +242,7 @@ type Driver struct {
 	RXWakeups uint64 `json:"rx_wakeups" metric:"sluice_driver_wakeups_total{direction=received}" help:"System calls made to start receiving"`
 }
 
-// Lost returns how many frames the driver is known to have lost, both directions.
+// Lost returns how many frames the driver is known to have lost in both directions.
 func (d *Driver) Lost() uint64 {
 	return d.RXDropped + d.RXRingFull + d.TXInvalid + d.TXDropped + d.TXRefused
 }
