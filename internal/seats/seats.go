@@ -18,9 +18,9 @@ import (
 type Params struct {
 	Connections int                   // at a time
 	Requests    int                   // answered at a time; further ones wait
-	Kept        int                   // further connections and requests, for the preferred client alone
+	Kept        int                   // further connections and requests, only for the preferred client
 	Patience    time.Duration         // how long a request waits for its turn
-	Client      func(net.Conn) string // who is at the other end; connections with the same string share their fate
+	Client      func(net.Conn) string // the client of a connection; connections with equal strings are of one client
 	Refuse      http.HandlerFunc      // answers requests that have waited for Patience; nil: an empty 503
 }
 
@@ -40,14 +40,14 @@ func New(p Params) *House {
 	return &House{params: p, turns: make(chan struct{}, p.Requests), kept: make(chan struct{}, p.Kept)}
 }
 
-// Prefer makes a client the preferred one, in place of the one before it.
+// Prefer makes a client the preferred one, instead of the previous one.
 func (h *House) Prefer(client string) {
 	h.lock.Lock()
 	defer h.lock.Unlock()
 	h.prefers = client
 }
 
-// seat is a connection that has one.
+// seat is a connection that has a seat.
 type seat struct {
 	net.Conn
 	house  *House
@@ -63,7 +63,7 @@ func (s *seat) Close() error {
 	return s.Conn.Close()
 }
 
-// Listener seats what another listener accepts.
+// Listener gives seats to the connections of another listener.
 func (h *House) Listener(of net.Listener) net.Listener { return listener{of, h} }
 
 type listener struct {
@@ -71,7 +71,7 @@ type listener struct {
 	house *House
 }
 
-// Accept waits for a connection that gets a seat. Those that get none are closed.
+// Accept waits for a connection that gets a seat. It closes those that get none.
 func (l listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -90,7 +90,8 @@ func (l listener) Accept() (net.Conn, error) {
 	}
 }
 
-// enter gives a connection a seat, if need be that of another one, which the caller has to close.
+// enter gives a connection a seat, if necessary that of an evicted one, which the caller has to
+// close.
 func (h *House) enter(s *seat) (evicted *seat, seated bool) {
 	h.lock.Lock()
 	defer h.lock.Unlock()
@@ -108,9 +109,9 @@ func (h *House) enter(s *seat) (evicted *seat, seated bool) {
 	return evicted, true
 }
 
-// idlest returns whose seat a client may take: the oldest connection without a request, of the
-// client that has the most connections among those with such a one. nil: nobody's. The preferred
-// client gives up none of its kept seats.
+// idlest returns the seat to evict for a new connection, or nil if there is none: the oldest
+// connection without a request, of the client with the most connections among those that have such
+// one. The preferred client keeps its kept seats.
 func (h *House) idlest(newcomer string) (idlest *seat) {
 	held := make(map[string]int)
 	for _, s := range h.taken {
@@ -125,7 +126,7 @@ func (h *House) idlest(newcomer string) (idlest *seat) {
 	return idlest
 }
 
-// key is where the context of a request has its seat.
+// key is the context key of a request's seat.
 type key struct{}
 
 // Context is for http.Server.ConnContext.
@@ -136,8 +137,8 @@ func (h *House) Context(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// Conn returns the connection that has a seat, as its listener accepted it: of c itself, or of what
-// TLS is spoken over.
+// Conn returns the connection as its listener accepted it, given c: a connection with a seat, or
+// TLS over one.
 func Conn(c net.Conn) net.Conn {
 	if s := seatOf(c); s != nil {
 		return s.Conn
@@ -153,7 +154,7 @@ func seatOf(c net.Conn) *seat {
 	return s
 }
 
-// Handler has requests answered in turn. From then on their connections are not evicted.
+// Handler answers requests in turn. Connections with a request are not evicted.
 func (h *House) Handler(answers http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		leave := h.turn(r)
@@ -169,11 +170,11 @@ func (h *House) Handler(answers http.Handler) http.Handler {
 	})
 }
 
-// turn waits for the turn of a request. It returns nil if that has not come in time, or the client
-// has left.
+// turn waits for the turn of a request. It returns nil if that did not come in time, or if the
+// client has left.
 func (h *House) turn(r *http.Request) (leave func()) {
 	s, _ := r.Context().Value(key{}).(*seat)
-	var kept chan struct{} // of others nil: never ready
+	var kept chan struct{} // nil for other clients: never ready
 	if s != nil {
 		h.lock.Lock()
 		if s.asked = true; s.client == h.prefers {

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// pipe is a connection that remembers whether it was closed.
+// pipe is a connection that records whether it was closed.
 type pipe struct {
 	net.Conn
 	closed bool
@@ -20,7 +20,7 @@ type pipe struct {
 
 func (p *pipe) Close() error { p.closed = true; return nil }
 
-// TestSeats draws arrivals, requests and ends, and compares who is seated with the rules.
+// TestSeats draws arrivals, requests and departures, and checks the seats against the rules.
 func TestSeats(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Params{Requests: 1}
@@ -59,7 +59,7 @@ func held(h *House, client string) (n int) {
 	return n
 }
 
-// arrive has a client connect, and checks who had to go for it.
+// arrive has a client connect, and checks which connection was evicted for it.
 func arrive(t *rapid.T, h *House, client string) {
 	before := slices.Clone(h.taken)
 	idle := func(s *seat) bool { return !s.asked }
@@ -92,7 +92,7 @@ func arrive(t *rapid.T, h *House, client string) {
 	}
 }
 
-// TestEvictsWhoHasMost: the client with the most connections gives one up, its oldest.
+// TestEvictsWhoHasMost: the client with the most connections loses its oldest.
 func TestEvictsWhoHasMost(t *testing.T) {
 	h := New(Params{Connections: 5, Requests: 1})
 	var all []*seat
@@ -106,8 +106,8 @@ func TestEvictsWhoHasMost(t *testing.T) {
 	}
 }
 
-// TestTurns: requests beyond the limit wait and are refused in the end; one of the preferred client
-// is not.
+// TestTurns: requests beyond the limit wait and are refused in the end; a request of the preferred
+// client is not.
 func TestTurns(t *testing.T) {
 	h := New(Params{
 		Connections: 8, Requests: 1, Kept: 1, Patience: 50 * time.Millisecond,
