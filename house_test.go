@@ -1,5 +1,4 @@
-// Package sluice holds no code, only the test of the rules that hold the house up
-// (docs/architecture.md).
+// Package sluice has no code, only tests that enforce the rules of docs/architecture.md.
 package sluice
 
 import (
@@ -17,9 +16,8 @@ import (
 	"testing"
 )
 
-// mayImport is the table of docs/architecture.md: which packages of this project a package may
-// import;
-// * is all of the switch. A package that is not listed may not exist. Tests may import what they like.
+// mayImport is the table of docs/architecture.md: which packages of this project each package may
+// import; * is all of the switch. Unlisted packages may not exist. Tests may import any package.
 var mayImport = map[string][]string{
 	"ring":             {},
 	"cells":            {},
@@ -93,8 +91,8 @@ var mayImport = map[string][]string{
 	},
 }
 
-// mayAskForTime lists the only places outside cmd and what measures in real time that read a clock:
-// the loop itself, and what waits for the kernel or for people. Engines get the time as an
+// mayAskForTime lists the only code, outside cmd and real-time measurements, that may read a clock:
+// the loop itself, and code that waits for the kernel or for people. Engines get the time as an
 // argument.
 var mayAskForTime = []string{"internal/dataplane/run.go", "internal/control/", "internal/console/", "internal/journal/",
 	"internal/metrics/", "internal/seats/",
@@ -105,11 +103,11 @@ var mayAskForTime = []string{"internal/dataplane/run.go", "internal/control/", "
 
 const (
 	maxFunctionLines = 70
-	maxTestLines     = 85   // of a test function, whose tables are long
+	maxTestLines     = 85   // of a test function, which may have long tables
 	maxPackageLines  = 4000 // without tests
 )
 
-// TestSwitchIsApart: the switch carries nothing that only its lab needs.
+// TestSwitchIsApart: the switch links no library that only the lab needs.
 func TestSwitchIsApart(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "./cmd/sluice").Output()
 	if err != nil {
@@ -283,7 +281,7 @@ func TestNoDrawerForOddsAndEnds(t *testing.T) {
 	}
 }
 
-// TestLongTestsExist holds the list of scripts/test to tests that there are.
+// TestLongTestsExist: all tests that scripts/test lists exist.
 func TestLongTestsExist(t *testing.T) {
 	text, err := os.ReadFile("scripts/test")
 	if err != nil {
@@ -310,8 +308,8 @@ func TestLongTestsExist(t *testing.T) {
 	}
 }
 
-// TestNoProgramIsCommitted: bin/ is where `make build` puts programs, and `go build` puts one where
-// it is called.
+// TestNoProgramIsCommitted: programs are not committed. `make build` puts them into bin/, `go
+// build` into the current directory.
 func TestNoProgramIsCommitted(t *testing.T) {
 	listed, err := exec.Command("git", "ls-files", "-z").Output()
 	if err != nil {

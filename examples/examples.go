@@ -1,4 +1,4 @@
-// Package examples embeds example configurations. Each names its source or its use at the top.
+// Package examples embeds example configurations. Each begins with its source or its use.
 package examples
 
 import "embed"
