@@ -49,7 +49,7 @@ func Fetch(ctx context.Context, switches Caller, q *Query, open func() (io.Write
 		if answer, err := switches.Call(call, http.MethodDelete, Path+"?"+url.Values{"id": {id}}.Encode()); err == nil {
 			answer.Body.Close()
 		} else {
-			cancel() // the capture can't be ended any more
+			cancel() // it can't be ended in this way: close the stream
 		}
 	})
 	defer stop()

@@ -44,8 +44,8 @@ func (s *Server) open(l net.Listener, answers http.Handler) {
 			return context.WithValue(house.Context(ctx, c), clientKey{}, peer(c))
 		},
 	}
-	// One request per connection: nobody can keep a connection from others by using it now and
-	// then.
+	// One request per connection, so that no client holds a connection with occasional requests
+	// while others wait.
 	d.http.SetKeepAlivesEnabled(false)
 	s.listeners = append(s.listeners, d)
 	go func() {

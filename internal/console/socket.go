@@ -117,8 +117,8 @@ func makeDirectory(path string) error {
 
 // claim keeps other switches away from the sockets of a directory until release is called. Without
 // it, of two switches that find the socket of a killed one, the second could remove the socket that
-// the first has just made. The wait is bounded, since anyone who can read the directory could hold
-// the lock.
+// the first has just made. The wait is bounded, since any user who can read the directory could
+// hold the lock.
 func claim(directory string) (release func()) {
 	d, err := os.Open(directory)
 	if err != nil {

@@ -80,7 +80,7 @@ ports:
 	for i, want := range []struct{ pcp, dscp [8]uint8 }{
 		{[8]uint8{0, 1, 2, 3, 5, 5, 6, 7}, [8]uint8{k, k, k, k, k, k, k, k}},
 		{same, [8]uint8{0, k, k, 26, k, k, k, k}},
-		{same, [8]uint8{k, k, k, k, k, k, k, k}}, // the tag does not have the class of frames from sw1
+		{same, [8]uint8{k, k, k, k, k, k, k, k}}, // the tags of frames from sw1 do not have their class
 	} {
 		if r := p.Ports[i].Remark; r.PCP == nil || r.DSCP == nil || *r.PCP != want.pcp || *r.DSCP != want.dscp {
 			t.Errorf("port %d: remarks %v, %v; want %+v", i, r.PCP, r.DSCP, want)
@@ -95,7 +95,7 @@ func all(cos uint8) (m [64]uint8) {
 	return m
 }
 
-// TestPlainPortsAreLeftAlone: where the tag of every class is its number, no frame is remarked.
+// TestPlainPortsAreLeftAlone: where the class is always the PCP, no frame is remarked.
 func TestPlainPortsAreLeftAlone(t *testing.T) {
 	p := translate(t, `
 qos: [{name: mine}]

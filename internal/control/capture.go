@@ -146,7 +146,7 @@ func (c *Capture) PortName(id int) string { return c.s.plane.Names()[id] }
 // Ended is closed when the switch has ended; then the capture can only be drained.
 func (c *Capture) Ended() <-chan struct{} { return c.s.ended }
 
-// Take calls see for at most a number of waiting frames, and returns for how many it did. at is
+// Take passes waiting frames to see, at most most of them, and returns their number. at is
 // when a worker saw the frame, in ns since 1970, the same for all frames of one iteration. Frames
 // of one worker come in the order in which it saw them; waiting frames of several workers are
 // merged by time. The arguments of see are valid until it returns; its error ends Take.

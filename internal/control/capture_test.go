@@ -86,7 +86,7 @@ func TestCapturesThatCannotBe(t *testing.T) {
 }
 
 // TestCaptureNeedsMemory: a capture that a control group has too little memory for is refused, with
-// what is left and what would fit. That does fit. Another capture may follow.
+// what is left and what would fit. A capture of that size fits. Another capture may follow.
 func TestCaptureNeedsMemory(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)
 	const limit, left = 100 << 20, 16 << 20

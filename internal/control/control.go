@@ -52,7 +52,7 @@ type Switch struct {
 	// Owned by Run's goroutine.
 	config     *config.Config
 	rates      map[string]uint64 // of links, bit/s, by device: the rates that config is fitted to
-	reported   map[string]uint64 // rate that each device reported last, bit/s, since a device of this name exists
+	reported   map[string]uint64 // last rate that each device reported, bit/s; forgotten when the device goes
 	ports      []*port           // in the order of config
 	plan       dataplane.Plan    // the next one to publish
 	stopping   dataplane.Drain   // drain state of all ports in plan
@@ -199,7 +199,7 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 		s.reportStorms()
 		err = errors.Join(err, s.closeAll(), s.conclude())
 	}()
-	s.restoreLeft(s.isPort) // the ports' own devices are restored as they are opened
+	s.restoreLeft(s.isPort) // open takes over the settings of the ports' own devices
 	for _, p := range s.ports {
 		s.turn()
 		if ctx.Err() != nil {

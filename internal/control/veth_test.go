@@ -197,8 +197,7 @@ func (y *yard) tell(quanta uint16) {
 	h.write(b)
 }
 
-// checkReceived checks that the second host has received exactly the frames of a CoS with numbers
-// from from to to.
+// checkReceived checks that the second host has received exactly the frames [from, to) of a CoS.
 func (y *yard) checkReceived(cos uint8, from, to uint32) {
 	y.t.Helper()
 	h := y.hosts[1]

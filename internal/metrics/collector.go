@@ -44,7 +44,7 @@ type Collector struct {
 
 	patience time.Duration // how long a scrape waits for the workers
 
-	turn   chan struct{} // a lock: who has sent to it may ask the switch and use the fields below
+	turn   chan struct{} // a lock of one element, for asking the switch and for the fields below
 	latest *state.Switch // nil: none
 	asked  time.Time     // time of latest
 }

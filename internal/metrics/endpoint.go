@@ -152,8 +152,8 @@ func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *sl
 		Protocols:         http1(), // none of the limits would bound the streams of HTTP/2
 		ErrorLog:          stdlog.New(complaints{log, *e.WebConfig}, "", 0),
 	}
-	// One request per connection: nobody can keep a connection from others by using it now and
-	// then.
+	// One request per connection, so that no client holds a connection with occasional requests
+	// while others wait.
 	e.server.SetKeepAlivesEnabled(false)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {

@@ -199,7 +199,7 @@ func TestTLSAndPasswords(t *testing.T) {
 }
 
 // TestWebConfigThatBreaks: when the web_config breaks while the switch runs, in whatever way,
-// nobody gets in, the log says why, and all is well when it is fixed.
+// no request succeeds, the log says why, and requests succeed again when it is fixed.
 func TestWebConfigThatBreaks(t *testing.T) {
 	dir := t.TempDir()
 	authority := certify(t, dir)
