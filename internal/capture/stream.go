@@ -163,8 +163,8 @@ func (s *stream) write(at int64, r *dataplane.Record, frame []byte) error {
 	return nil
 }
 
-// finish writes the waiting frames and the statistics. If a limit was reached, the waiting frames
-// are left out, as they were not asked for.
+// finish writes the waiting frames and the statistics. If enough, a limit of frames or bytes was
+// reached: further frames were not asked for.
 func (s *stream) finish(enough bool) (sum Summary, err error) {
 	for n := 1; n > 0 && !enough; {
 		n, err = s.source.Take(drainBatch, s.write)

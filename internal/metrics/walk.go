@@ -57,7 +57,7 @@ type field struct {
 	metric  *family
 	value   string  // of the metric's last label; empty: only the labels of its struct
 	rare    bool    // only if it is not 0
-	divisor float64 // of the number in the state's unit
+	divisor float64 // from the state's unit to that of the metric
 	cells   bool    // the number is in cells: multiply by the size of a cell
 
 	indexed bool // the index of its elements is a label

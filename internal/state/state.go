@@ -7,7 +7,7 @@
 //	        or of frames if the name does not say
 //	help    what it means
 //	clear   whether clear counters applies to it, see Switch
-//	metric  the name of its metric, in seconds for durations and bytes for the rest; a counter if the name ends in _total.
+//	metric  the name of its metric, with durations in seconds, cells in bytes and bit/s in bytes/s; a counter if the name ends in _total.
 //	        A suffix {reason=early} is a label with its value; a further suffix ",rare" means: no series while it is 0.
 //	        For a Level or Pool, a list of the metrics of its fields instead, as used_cells=NAME peak_cells=NAME
 //	when    the rule of package metrics that tells whether it, and what is in it, has series
