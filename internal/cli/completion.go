@@ -6,9 +6,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// What shells complete beside commands and flags.
+// Shell completion of words other than commands and flags.
 
-// Complete declares the words that a flag takes.
+// Complete offers words as the completions of a flag.
 func Complete[W ~string](c *cobra.Command, flag string, words ...W) {
 	var all []cobra.Completion
 	for _, w := range words {
@@ -17,14 +17,14 @@ func Complete[W ~string](c *cobra.Command, flag string, words ...W) {
 	CompleteWith(c, flag, cobra.FixedCompletions(all, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// CompleteWith declares a function that returns the words that a flag takes.
+// CompleteWith registers a function that completes a flag.
 func CompleteWith(c *cobra.Command, flag string, words cobra.CompletionFunc) {
 	if err := c.RegisterFlagCompletionFunc(flag, words); err != nil {
 		panic(err)
 	}
 }
 
-// DeviceNames returns the network devices of this machine.
+// DeviceNames completes the network devices of this machine, without loopback.
 func DeviceNames(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	all, err := net.Interfaces()
 	if err != nil {

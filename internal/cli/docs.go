@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// Docs is the command that writes what packagers install of a program; people read --help and docs.
+// Docs returns the hidden command that writes the manual pages for packagers.
 func Docs(name, version string, program func() *cobra.Command) *cobra.Command {
 	var man string
 	c := &cobra.Command{
@@ -41,11 +41,11 @@ today's, or SOURCE_DATE_EPOCH.`,
 // writeManual writes a page for each command and each topic.
 func writeManual(directory, version string, root *cobra.Command) error {
 	root.InitDefaultCompletionCmd()
-	root.DisableAutoGenTag = true // so that pages differ only where the program does
+	root.DisableAutoGenTag = true // keep the pages reproducible
 	header := &doc.GenManHeader{Section: "1", Source: root.Name() + " " + version,
 		Manual: "Sluice, a lossless Ethernet switch"}
 	for _, c := range root.Commands() {
-		if c.IsAdditionalHelpTopicCommand() { // the tree below leaves them out
+		if c.IsAdditionalHelpTopicCommand() { // GenManTree skips help topics
 			c.Run = func(*cobra.Command, []string) {}
 		}
 	}
@@ -53,9 +53,9 @@ func writeManual(directory, version string, root *cobra.Command) error {
 	return doc.GenManTree(root, header, directory)
 }
 
-// asMarkdown rewrites the texts of a command, and of those below it, as the generator of pages
-// wants them: Markdown, in which the lines of a list that are indented here would run together, and
-// words in angle brackets or between stars would be something else.
+// asMarkdown converts the help texts of c and its sub-commands to Markdown, as the man page
+// generator expects. It indents lists further, which would otherwise become one paragraph, and
+// escapes characters that are markup in Markdown.
 func asMarkdown(c *cobra.Command) {
 	var b strings.Builder
 	for line := range strings.Lines(c.Long) {

@@ -1,5 +1,5 @@
-// Package cli is what the programs of this project have in common on the command line: how they
-// begin and end, completion, manual pages, flags with units, and progress.
+// Package cli is the command-line code that both programs share: exit codes, completion, manual
+// pages, flags with units, and progress.
 package cli
 
 import (
@@ -9,16 +9,16 @@ import (
 	"sluice/internal/console"
 )
 
-// Exit codes beside 0. Those from 64 on are of sysexits.h (BSD): EX_USAGE and EX_NOINPUT.
+// Exit codes other than 0. Codes from 64 on are from sysexits.h (BSD): EX_USAGE and EX_NOINPUT.
 const (
-	ExitFailure       = 1  // may pass, or depends on the machine
-	ExitConfiguration = 2  // mend the configuration file first; nothing else is wrong
+	ExitFailure       = 1  // temporary, or depends on the machine
+	ExitConfiguration = 2  // fix the configuration file; nothing else is wrong
 	ExitLosses        = 3  // show drops --fail: lossless frames were dropped
-	ExitUsage         = 64 // mend the command line first
+	ExitUsage         = 64 // fix the command line
 	ExitNoInput       = 66 // the configuration file can't be read
 )
 
-// ExitCode returns the exit code for what a command returned.
+// ExitCode returns the exit code for the error of a command.
 func ExitCode(err error) int {
 	var refusal *console.Refusal
 	var wrong usageError
@@ -35,20 +35,19 @@ func ExitCode(err error) int {
 	return ExitFailure
 }
 
-// usageError is a command line that means nothing: an unknown command or flag, an argument too many
-// or too few, or a value that no machine could make right.
+// usageError is an error in the command line: an unknown command or flag, too many or too few
+// arguments, or a value that is invalid on any machine.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// ErrLosses marks the error of a command that has found losses.
+// ErrLosses is the error of a command that has found losses.
 var ErrLosses = errors.New("lossless frames were dropped")
 
-// ErrVerdict makes the exit code say what the verdict, which has been printed, already said.
+// ErrVerdict sets the exit code of a command that has already printed a verdict other than pass.
 var ErrVerdict = errors.New("the verdict is not pass")
 
-// Usage marks an error, if there is one, as one of the command line: nothing but another one mends
-// it.
+// Usage marks err, unless it is nil, as an error in the command line.
 func Usage(err error) error {
 	if err == nil {
 		return nil

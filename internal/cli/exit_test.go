@@ -9,8 +9,8 @@ import (
 	"sluice/internal/console"
 )
 
-// TestExitCode: systemd does not retry after code 2, so it is for mistakes of the configuration
-// file and nothing else.
+// TestExitCode reserves code 2 for errors in the configuration file: systemd does not retry after
+// it.
 func TestExitCode(t *testing.T) {
 	mistake := &config.Error{File: "sluice.yaml", Line: 1, Column: 1, Problem: "p", Remedy: "r"}
 	stuck := errors.New("a worker does not run")

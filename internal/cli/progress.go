@@ -10,9 +10,9 @@ import (
 	"golang.org/x/term"
 )
 
-// Progress tells somebody who waits what is going on: on a terminal in one line that changes, with
-// the time since the start, so that a long trial does not look like a hang; elsewhere in a line for
-// each thing.
+// Progress shows what a long command is doing. On a terminal it rewrites one line with the time
+// since the start, so that a long trial does not look like a hang. Elsewhere it prints a line per
+// message.
 type Progress struct {
 	name  string
 	out   io.Writer
@@ -25,7 +25,7 @@ type Progress struct {
 	stopped bool
 }
 
-// StartProgress begins; Stop ends it.
+// StartProgress starts a progress display; call Stop to end it.
 func StartProgress(out io.Writer, name string) *Progress {
 	p := &Progress{name: name, out: out, width: terminalWidth(out), began: time.Now(), done: make(chan struct{})}
 	if p.width > 0 {
@@ -34,7 +34,7 @@ func StartProgress(out io.Writer, name string) *Progress {
 	return p
 }
 
-// terminalWidth returns 0 if it is not a terminal that is written to.
+// terminalWidth returns the width of the terminal w, at least 20, or 0 if w is not a terminal.
 func terminalWidth(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -62,7 +62,7 @@ func (p *Progress) tick() {
 	}
 }
 
-// Say replaces what is going on.
+// Say replaces the message.
 func (p *Progress) Say(format string, args ...any) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -74,9 +74,9 @@ func (p *Progress) Say(format string, args ...any) {
 	p.draw()
 }
 
-const eraseLine = "\r\x1b[K" // back to the beginning, and erase to the end (ECMA-48, EL)
+const eraseLine = "\r\x1b[K" // carriage return, then erase to the end of the line (ECMA-48, EL)
 
-// draw rewrites the line. Nobody draws after Stop.
+// draw rewrites the line, and does nothing after Stop.
 func (p *Progress) draw() {
 	if p.stopped {
 		return
@@ -86,7 +86,7 @@ func (p *Progress) draw() {
 	fmt.Fprintf(p.out, "%s%s", eraseLine, string(line[:min(len(line), p.width-1)]))
 }
 
-// Stop leaves the terminal as it was.
+// Stop ends the display and erases its line.
 func (p *Progress) Stop() {
 	close(p.done)
 	p.lock.Lock()

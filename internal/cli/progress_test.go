@@ -13,8 +13,8 @@ import (
 	"sluice/bench/program"
 )
 
-// TestProgressOnATerminal rewrites one line that never wraps, goes on while nothing is said, and is
-// gone at the end.
+// TestProgressOnATerminal checks that a terminal shows one line that never wraps, updates every
+// second, and disappears at the end.
 func TestProgressOnATerminal(t *testing.T) {
 	const width = 40
 	user, program := program.OpenTerminal(t, width)
@@ -28,7 +28,7 @@ func TestProgressOnATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	written, err := io.ReadAll(user)
-	if !errors.Is(err, unix.EIO) { // which says that the program has closed its end
+	if !errors.Is(err, unix.EIO) { // EIO: the program has closed its end
 		t.Fatal(err)
 	}
 	lines := strings.Split(string(written), eraseLine)

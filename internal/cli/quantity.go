@@ -33,8 +33,8 @@ type Quantity struct {
 	units            []units.Unit
 }
 
-// newQuantity returns the flag with a default value; like tells people what to write, and base is
-// the unit of a number without one.
+// newQuantity returns a flag with the default value text. like is an example for error messages,
+// and base the unit of a number without one.
 func newQuantity(text, kind, like, base string, of []units.Unit) Quantity {
 	q := Quantity{kind: kind, like: like, base: base, units: of}
 	if err := q.Set(text); err != nil {
@@ -51,8 +51,8 @@ func (q *Quantity) Set(text string) error {
 	return nil
 }
 
-// Parse sets the value to a number with one of some units, in the unit base. Without a unit it is
-// in that, too.
+// Parse sets the value to a number with one of the units in of, converted to the unit base. A
+// number without a unit is in base.
 func (q *Quantity) Parse(text, base string, of []units.Unit) error {
 	end := strings.LastIndexAny(text, "0123456789") + 1
 	number, err := strconv.ParseFloat(text[:end], 64)

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Run runs the command that the command line names, and ends the program with its exit code.
+// Run runs the command on the command line and exits with its exit code.
 func Run(root *cobra.Command) {
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	context.AfterFunc(ctx, func() {
@@ -25,12 +25,12 @@ func Run(root *cobra.Command) {
 	}
 }
 
-// oneSignal is how long after SIGINT or SIGTERM another one is taken for the same: timeout(1)
-// signals the process and its group. A later one ends the program at once.
+// oneSignal is how long after SIGINT or SIGTERM a second signal counts as the same one: timeout(1)
+// signals the process and then its group. A later signal ends the program at once.
 const oneSignal = time.Second
 
-// Patiently returns what do returns, or ErrNobodyReads after OutputPatience, so that a blocked
-// output can't keep the program from ending.
+// Patiently returns the result of do, or ErrNobodyReads after OutputPatience, so a blocked output
+// can't keep the program from exiting.
 func Patiently(do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()
@@ -42,14 +42,14 @@ func Patiently(do func() error) error {
 	}
 }
 
-// OutputPatience is how long a program that ends waits for somebody to read its output.
+// OutputPatience is how long an exiting program waits for its output to be read.
 const OutputPatience = time.Second
 
-// ErrNobodyReads says that output was not read in time.
+// ErrNobodyReads reports that output was not read in time.
 var ErrNobodyReads = errors.New("output not read in time")
 
-// complain says what is wrong, unless the verdict already has. Lines about a configuration begin
-// with its name, as compilers' do, so that editors find the place.
+// complain prints an error, unless the verdict already covers it. Errors in a configuration file
+// start with the file name, as a compiler's do, so that editors can jump to the line.
 func complain(program string, err error) {
 	switch {
 	case errors.Is(err, ErrVerdict):
@@ -60,8 +60,7 @@ func complain(program string, err error) {
 	}
 }
 
-// execute runs the command that the command line names. What fails before it has begun is a
-// usageError.
+// execute runs the command on the command line. Errors before its RunE starts are usage errors.
 func execute(ctx context.Context, root *cobra.Command) error {
 	begun := false
 	var mark func(c *cobra.Command)
@@ -87,11 +86,11 @@ func execute(ctx context.Context, root *cobra.Command) error {
 	return err
 }
 
-// unknownCommand refuses a word behind a command that only has sub-commands: cobra shows its help
-// and calls that success.
+// unknownCommand rejects an unknown word after a command that only groups sub-commands. Cobra would
+// print its help and exit with 0.
 func unknownCommand(root *cobra.Command, args []string) error {
 	c, rest, err := root.Find(args)
-	if err != nil || c.Runnable() || !c.HasParent() { // cobra says what is wrong, if anything is
+	if err != nil || c.Runnable() || !c.HasParent() { // cobra reports the error, if there is one
 		return nil
 	}
 	c.InitDefaultHelpFlag()

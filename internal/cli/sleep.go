@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Sleep waits, or returns early with the reason why nobody waits any more.
+// Sleep waits for d, or returns an error as soon as ctx is done.
 func Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

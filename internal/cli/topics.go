@@ -2,7 +2,7 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// Conventions is no command, but a text that help shows.
+// Conventions returns a help topic, a command that only shows its help.
 func Conventions() *cobra.Command {
 	return &cobra.Command{
 		Use:   "conventions",

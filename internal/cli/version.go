@@ -8,7 +8,8 @@ import (
 	"sluice/internal/microarch"
 )
 
-// Version is the command that prints the version of a program, and what it was built for.
+// Version returns the command that prints a program's version and the processor level it was built
+// for.
 func Version(program, version string) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
