@@ -1,4 +1,4 @@
-// Package prose sets texts and numbers for people to read.
+// Package prose formats text and numbers for people.
 package prose
 
 import (
@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Wrap breaks a text between words into lines of at most width characters; a longer word has a line
+// Wrap breaks text between words into lines of at most width characters. A longer word gets a line
 // of its own. All lines but the first begin with indent.
 func Wrap(text string, width int, indent string) string {
 	var b strings.Builder
@@ -29,7 +29,7 @@ func Wrap(text string, width int, indent string) string {
 	return b.String()
 }
 
-// Count writes a number of things: 1 port, 2 ports.
+// Count formats a number of things: 1 port, 2 ports.
 func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -37,7 +37,7 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// Join writes values with a separator between them, such as 0,1,2.
+// Join formats values with a separator between them, such as 0,1,2.
 func Join[T any](values []T, separator string) string {
 	all := make([]string, len(values))
 	for i, v := range values {

@@ -27,8 +27,8 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// TestWrapKeepsWords: a text that is wrapped has the same words, in lines that fit but where one
-// word does not.
+// TestWrapKeepsWords checks that wrapping keeps all words, and that only lines of a single word
+// exceed the width.
 func TestWrapKeepsWords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SliceOf(rapid.StringMatching(`[a-z–µ]{1,12}`)).Draw(t, "words")
