@@ -1,5 +1,5 @@
-// Package units reads and writes quantities with units, such as 64KB, 2.5G or 200ms, as a
-// configuration and the command line have them.
+// Package units parses and formats quantities with units, such as 64KB, 2.5G or 200ms, for the
+// configuration and the command line.
 package units
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Unit is a suffix of a number and what it multiplies by.
+// Unit is the suffix of a number and the factor it stands for.
 type Unit struct {
 	Suffix string
 	Factor uint64
@@ -34,7 +34,7 @@ var (
 	}
 )
 
-// Factor returns what a suffix multiplies by: 1 where there is none, 0 where it is unknown.
+// Factor returns the factor of a suffix: 1 for no suffix, 0 for an unknown one.
 func Factor(suffix string, units []Unit) uint64 {
 	if suffix == "" {
 		return 1
@@ -47,8 +47,8 @@ func Factor(suffix string, units []Unit) uint64 {
 	return 0
 }
 
-// Parse reads a number with a unit, such as 64KB or 2.5G, to a whole number of the base unit. 0
-// needs no unit.
+// Parse converts a number with a unit, such as 64KB or 2.5G, to a whole number of the base unit. It
+// returns what is wrong with the text, or "". 0 needs no unit.
 func Parse(text string, units []Unit) (value uint64, problem string) {
 	if strings.HasPrefix(text, "-") {
 		return 0, "is negative"
@@ -70,7 +70,7 @@ func Parse(text string, units []Unit) (value uint64, problem string) {
 	case len(whole)+len(fraction) > 18:
 		return 0, "has too many digits"
 	}
-	digits, _ := strconv.ParseUint(whole+fraction, 10, 64) // at most 18 digits, and nothing else
+	digits, _ := strconv.ParseUint(whole+fraction, 10, 64) // can't fail: at most 18 digits
 	divisor := uint64(math.Pow10(len(fraction)))
 	high, low := bits.Mul64(digits, factor)
 	if high >= divisor {
@@ -83,7 +83,7 @@ func Parse(text string, units []Unit) (value uint64, problem string) {
 	return value, ""
 }
 
-// Rate writes a rate, in bit/s, as a configuration has it.
+// Rate formats a rate in bit/s as the configuration writes it.
 func Rate(rate uint64) string {
 	for _, u := range []Unit{{"G", 1e9}, {"M", 1e6}} {
 		if rate >= u.Factor && rate%(u.Factor/1000) == 0 {
@@ -93,8 +93,8 @@ func Rate(rate uint64) string {
 	return strconv.FormatFloat(float64(rate)/1e3, 'f', -1, 64) + "K"
 }
 
-// Time writes a time below a minute as a configuration has it, rounded down to the microsecond
-// where it has any.
+// Time formats a time below one minute as the configuration writes it, rounded down to whole
+// microseconds if it is longer than one.
 func Time(t time.Duration) string {
 	if t > time.Microsecond {
 		t = t.Truncate(time.Microsecond)
@@ -102,7 +102,7 @@ func Time(t time.Duration) string {
 	return strings.Replace(t.String(), "µ", "u", 1)
 }
 
-// Size writes a number of bytes as a configuration has it, to the byte.
+// Size formats a number of bytes exactly, as the configuration writes it.
 func Size(bytes int) string {
 	if bytes == 0 {
 		return "0"

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Numbers with a unit against exact rational arithmetic.
+// TestQuantity compares Parse with exact rational arithmetic.
 func TestQuantity(t *testing.T) {
 	all := slices.Concat(Sizes, Rates, Times, Lengths, Percents)
 	rapid.Check(t, func(t *rapid.T) {
