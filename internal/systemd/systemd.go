@@ -1,6 +1,6 @@
-// Package systemd reports the state of a switch to systemd with sd_notify(3): ready once it has
-// opened the devices that exist; a watchdog message while all workers answer and the control loop
-// runs; reloading; stopping. Without NOTIFY_SOCKET in the environment it does nothing.
+// Package systemd reports the state of a switch to systemd with sd_notify(3): READY once the
+// devices that exist are open, WATCHDOG while all workers answer and the control loop runs,
+// RELOADING and STOPPING. It does nothing if NOTIFY_SOCKET is not set.
 package systemd
 
 import (
@@ -20,41 +20,41 @@ import (
 )
 
 const (
-	// lookInterval is how often a switch that is not ready yet is looked at.
+	// lookInterval is how often the switch is polled until it is ready.
 	lookInterval = 100 * time.Millisecond
-	// statusInterval is how often it is afterwards, where no watchdog wants it more often.
+	// statusInterval is how often it is polled afterwards, unless the watchdog needs it more often.
 	statusInterval = 2 * time.Second
-	// maxNamed bounds the ports in a status: systemd ignores a message of more than 4096 bytes.
+	// maxNamed limits the ports named in a status: systemd ignores messages over 4096 bytes.
 	maxNamed = 64
 )
 
 // Source is the switch.
 type Source interface {
 	Total() (*state.Switch, error)
-	Ready() bool // it has opened the devices that exist
+	Ready() bool // the devices that exist are open
 }
 
-// Notifier speaks for one switch. A nil one speaks to nobody.
+// Notifier reports the state of one switch. A nil Notifier reports nothing.
 type Notifier struct {
 	to       net.Conn
 	source   Source
 	log      *slog.Logger
 	watchdog bool
-	interval time.Duration // once it is ready
+	interval time.Duration // between two polls of a switch that is ready
 
 	lock   sync.Mutex
 	ready  bool
-	status string // the last one told
+	status string // the last one sent
 }
 
-// Follow tells systemd about a switch until ctx is done, which is taken as the beginning of its
-// end. It returns nil if nobody listens.
+// Follow reports the state of the switch to systemd until ctx is done, which means that the switch
+// is about to stop. It returns nil if systemd does not listen.
 func Follow(ctx context.Context, source Source, log *slog.Logger) *Notifier {
 	name := os.Getenv("NOTIFY_SOCKET")
 	if name == "" {
 		return nil
 	}
-	// once: a confined process can't connect
+	// connect now: a confined process can't
 	to, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
 	if err != nil {
 		log.Warn("systemd does not listen", "error", err)
@@ -74,8 +74,8 @@ func Follow(ctx context.Context, source Source, log *slog.Logger) *Notifier {
 	return n
 }
 
-// follow looks at the switch until ctx is done. What drains has the time that TimeoutStopSec= gives
-// it, and no watchdog.
+// follow polls the switch until ctx is done. Then the switch drains, limited by TimeoutStopSec= and
+// without a watchdog.
 func (n *Notifier) follow(ctx context.Context) {
 	for {
 		interval := lookInterval
@@ -90,7 +90,7 @@ func (n *Notifier) follow(ctx context.Context) {
 	}
 }
 
-// look tells what the switch does now, and returns whether it has been ready yet.
+// look reports the current state of the switch and returns whether it has ever been ready.
 func (n *Notifier) look(ctx context.Context) bool {
 	now, err := n.source.Total()
 	n.lock.Lock()
@@ -98,11 +98,11 @@ func (n *Notifier) look(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return n.ready
 	}
-	if err != nil { // with no word to the watchdog
+	if err != nil { // no watchdog message
 		n.tellStatus("a worker does not answer: " + err.Error())
 		return n.ready
 	}
-	if now.StalledNS > 0 { // nor then
+	if now.StalledNS > 0 { // no watchdog message either
 		n.tellStatus(fmt.Sprintf("control loop stalled for %v", time.Duration(now.StalledNS).Round(time.Second)))
 		return n.ready
 	}
@@ -126,7 +126,7 @@ func (n *Notifier) look(ctx context.Context) bool {
 	return n.ready
 }
 
-// status is what `systemctl status` shows.
+// status returns the status line of `systemctl status`.
 func status(s *state.Switch, down []string) string {
 	text := fmt.Sprintf("lossless drops: %d, ports up: %d of %d", s.LosslessDrops, len(s.Ports)-len(down), len(s.Ports))
 	if len(down) == 0 {
@@ -139,7 +139,7 @@ func status(s *state.Switch, down []string) string {
 	return text
 }
 
-// tellStatus tells a status that was not told last.
+// tellStatus sends the status if it has changed.
 func (n *Notifier) tellStatus(text string) {
 	if text != n.status {
 		n.status = text
@@ -147,15 +147,15 @@ func (n *Notifier) tellStatus(text string) {
 	}
 }
 
-// Reload says that the switch reloads while do runs, and returns its error. Afterwards the switch
-// is ready, whatever came of it; if it has not been before, there is nothing to say.
+// Reload runs do and returns its error; meanwhile systemd sees the switch as reloading. Afterwards
+// the switch is ready again, even if do failed. A switch that was not ready yet sends nothing.
 func (n *Notifier) Reload(do func() error) error {
 	if n == nil {
 		return do()
 	}
 	n.lock.Lock()
 	ready := n.ready
-	n.lock.Unlock() // the watchdog wants to be told meanwhile
+	n.lock.Unlock() // look must feed the watchdog during the reload
 	if !ready {
 		return do()
 	}
@@ -168,7 +168,7 @@ func (n *Notifier) Reload(do func() error) error {
 	return do()
 }
 
-// tell sends variables in one message.
+// tell sends variables in one message. It logs errors.
 func (n *Notifier) tell(variables ...string) {
 	if _, err := n.to.Write([]byte(strings.Join(variables, "\n"))); err != nil {
 		n.log.Warn("systemd was not told", "what", variables, "error", err)

@@ -18,15 +18,14 @@ import (
 	"sluice/internal/state"
 )
 
-// patience bounds every wait for something that takes well below a second on a machine with nothing
-// else to do.
+// patience bounds every wait. The events take well below a second on an idle machine.
 const patience = 30 * time.Second
 
-// fake is a switch in any state.
+// fake is a switch whose state a test sets.
 type fake struct {
 	lock    sync.Mutex
 	up      []bool
-	shut    string // a port
+	shut    string // name of a port
 	err     error
 	ready   bool
 	stalled time.Duration
@@ -67,7 +66,7 @@ func (f *fake) stall(still time.Duration) {
 	f.stalled = still
 }
 
-// manager is the socket where systemd listens.
+// manager is the socket on which systemd listens.
 type manager struct {
 	t *testing.T
 	*net.UnixConn
@@ -86,7 +85,7 @@ func newManager(t *testing.T) *manager {
 	return &manager{t, c}
 }
 
-// next returns the next message, as its lines, or nothing if there is none within a time.
+// next returns the lines of the next message, or nil if none arrives in time.
 func (m *manager) next(within time.Duration) []string {
 	m.t.Helper()
 	if err := m.SetReadDeadline(time.Now().Add(within)); err != nil {
@@ -100,7 +99,7 @@ func (m *manager) next(within time.Duration) []string {
 	return strings.Split(string(b[:n]), "\n")
 }
 
-// await passes over messages up to one that has a line, and returns it.
+// await skips messages until one has the line, and returns that message.
 func (m *manager) await(line string) []string {
 	m.t.Helper()
 	var before [][]string
@@ -115,7 +114,7 @@ func (m *manager) await(line string) []string {
 	return nil
 }
 
-// silentAbout fails the test if a message has a line within a time.
+// silentAbout fails the test if a message with the line arrives in time.
 func (m *manager) silentAbout(line string, within time.Duration) {
 	m.t.Helper()
 	for deadline := time.Now().Add(within); time.Now().Before(deadline); {
@@ -132,7 +131,7 @@ func follow(t *testing.T, f *fake) (n *Notifier, stop func()) {
 	return Follow(ctx, f, slog.New(slog.NewTextHandler(t.Output(), nil))), stop
 }
 
-// TestShutPortsAreNamed: the status tells them from those that are down.
+// TestShutPortsAreNamed checks that the status tells ports that were shut from ports that are down.
 func TestShutPortsAreNamed(t *testing.T) {
 	m, f := newManager(t), &fake{shut: "sw1"}
 	f.set(nil, false, false)
@@ -140,7 +139,8 @@ func TestShutPortsAreNamed(t *testing.T) {
 	m.await("STATUS=lossless drops: 0, ports up: 0 of 2, down: sw0 sw1 (shut)")
 }
 
-// TestReadyWhenDevicesAreOpen: not before, and without waiting for links, which the status names.
+// TestReadyWhenDevicesAreOpen checks that READY is sent when the devices are open, not earlier, and
+// does not wait for links. The status names the ports that are down.
 func TestReadyWhenDevicesAreOpen(t *testing.T) {
 	m, f := newManager(t), new(fake)
 	f.set(errors.New("not begun"), false, false)
@@ -161,8 +161,8 @@ func TestReadyWhenDevicesAreOpen(t *testing.T) {
 	m.silentAbout("READY=1", 2*lookInterval)
 }
 
-// TestWatchdog: it gets three messages per timeout while workers answer and the control loop runs,
-// and only then.
+// TestWatchdog checks that the watchdog gets three messages per timeout while the workers answer
+// and the control loop runs, and none otherwise.
 func TestWatchdog(t *testing.T) {
 	m, f := newManager(t), new(fake)
 	t.Setenv("WATCHDOG_USEC", "300000")
@@ -185,14 +185,14 @@ func TestWatchdog(t *testing.T) {
 	m.await("STATUS=control loop stalled for 7s")
 	m.silentAbout("WATCHDOG=1", time.Second)
 	f.stall(0)
-	f.set(nil, false) // no worker hangs because a port is down
+	f.set(nil, false) // a port that is down does not mean that a worker hangs
 	m.await("STATUS=lossless drops: 0, ports up: 0 of 1, down: sw0")
 	for range 5 {
 		m.await("WATCHDOG=1")
 	}
 }
 
-// TestManyPortsDown: a message is never so long that systemd ignores it.
+// TestManyPortsDown checks that a message never gets so long that systemd ignores it.
 func TestManyPortsDown(t *testing.T) {
 	m, f := newManager(t), new(fake)
 	f.set(nil, make([]bool, 1024)...)
@@ -205,7 +205,7 @@ func TestManyPortsDown(t *testing.T) {
 	}
 }
 
-// TestWatchdogOfAnother: variables that are meant for another process are none of ours.
+// TestWatchdogOfAnother checks that a watchdog meant for another process is ignored.
 func TestWatchdogOfAnother(t *testing.T) {
 	m, f := newManager(t), new(fake)
 	t.Setenv("WATCHDOG_USEC", "300000")
@@ -224,7 +224,7 @@ func TestReload(t *testing.T) {
 	if err := n.Reload(func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	m.silentAbout("READY=1", 3*lookInterval) // it has not been, and a reload does not make it so
+	m.silentAbout("READY=1", 3*lookInterval) // the switch was not ready, and a reload must not make it so
 	f.open()
 	m.await("READY=1")
 	refused := errors.New("refused")
@@ -247,7 +247,7 @@ func TestReload(t *testing.T) {
 	m.await("READY=1")
 }
 
-// TestNobodyListens: a switch that was started by hand tells nobody, and reloads all the same.
+// TestNobodyListens checks that a switch started by hand reloads without systemd.
 func TestNobodyListens(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
 	n, _ := follow(t, new(fake))
