@@ -14,7 +14,7 @@ import (
 	"sluice/internal/state"
 )
 
-// fill gives everything in v a value of its type, sense or no sense.
+// fill sets everything in v to a random value of its type, valid or not.
 func fill(r *rand.Rand, v reflect.Value) {
 	if at, ok := v.Addr().Interface().(*time.Time); ok {
 		*at = noon.Add(time.Duration(integer(r)))
@@ -56,16 +56,15 @@ func integer(r *rand.Rand) int64 {
 	return []int64{0, 1, int64(r.IntN(1000)), int64(r.Uint64()), math.MinInt64, math.MaxInt64}[r.IntN(6)]
 }
 
-// anyReport returns a report that no switch may ever give.
+// anyReport returns a random report, which need not be a possible one.
 func anyReport(r *rand.Rand) *state.Switch {
 	report := new(state.Switch)
 	fill(r, reflect.ValueOf(report).Elem())
 	return report
 }
 
-// TestAnything draws any report in any window: each line fits, nothing but printable ASCII is in
-// it, there are as many lines as the window has, and scrolling as far as it is said to make sense,
-// and not less, shows the end.
+// TestAnything draws random reports in random windows. Lines must fit, contain only printable ASCII
+// and fill the window; scrolling past the furthest position must show nothing new.
 func TestAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
@@ -96,7 +95,7 @@ func TestAnything(t *testing.T) {
 	})
 }
 
-// reduced returns a copy of a report of the same run, a second earlier.
+// reduced returns a copy of the report as of one second earlier in the same run.
 func reduced(r *rand.Rand, now *state.Switch) *state.Switch {
 	before := *now
 	before.UptimeNS, before.Time = now.UptimeNS-1e9, now.Time.Add(-time.Second)
@@ -125,7 +124,7 @@ func check(t *rapid.T, v *View, lines []Line) {
 	}
 }
 
-// TestRatesAreExact compares what is drawn of a port with what it has done.
+// TestRatesAreExact compares the rates of a port with its counters.
 func TestRatesAreExact(t *testing.T) {
 	before, now := twoReports()
 	v := View{Now: now, Before: before}
@@ -155,7 +154,7 @@ func TestRatesAreExact(t *testing.T) {
 		}
 	}
 	before, _ = twoReports()
-	before.Ports[0].PFC.Frames = 1 // flow control was turned off
+	before.Ports[0].PFC.Frames = 1 // as after turning flow control off
 	v.Before = before
 	if r := ratesOf(v.port(0)); !math.IsNaN(r.pfcSent) || math.IsNaN(r.in.frames) {
 		t.Errorf("a counter that was begun anew: %+v", r)
@@ -194,8 +193,8 @@ func TestNumbers(t *testing.T) {
 	})
 }
 
-// TestNamesStayApart: ports that differ in the last letters of their names, as those of one adapter
-// do, can be told apart also where there is no room for the names.
+// TestNamesStayApart checks that port names that differ only in their last letters, as those of one
+// adapter do, stay distinguishable where they are shortened.
 func TestNamesStayApart(t *testing.T) {
 	_, now := twoReports()
 	now.Ports[0].Name, now.Ports[1].Name = "enp129s0f0np0v1", "enp129s0f1np1v1"
@@ -204,7 +203,7 @@ func TestNamesStayApart(t *testing.T) {
 		heads := make(map[string]bool)
 		for _, row := range table.rows {
 			name, _, _ := strings.Cut(row.Text, " ")
-			if name != "" && heads[name] { // events begin with a blank
+			if name != "" && heads[name] { // rows of events start with blanks
 				t.Errorf("%s\n%s: which one?", table.heading, row.Text)
 			}
 			heads[name] = true

@@ -7,15 +7,15 @@ import (
 	"sluice/internal/state"
 )
 
-// What a frame takes beyond its bytes, which are counted without FCS (IEEE 802.3): on layer 2 the
-// FCS, on layer 1 also preamble, delimiter and gap.
+// Bytes on the wire that byte counters, which exclude the FCS, leave out of each frame (IEEE
+// 802.3): the FCS on layer 2, and preamble, start delimiter and inter-packet gap too on layer 1.
 const (
 	layer2 = 4
 	layer1 = layer2 + 20
 )
 
-// port returns a port and the same one before, which is nil if there was none in the same run of
-// the switch, or if the port was taken out since and put in again.
+// port returns a port and its state in the earlier report. That is nil if the earlier report is
+// from another run of the switch or the port was removed and added again since.
 func (v *View) port(i int) (now, before *state.Port) {
 	now = &v.Now.Ports[i]
 	if v.continues() {
@@ -29,15 +29,15 @@ func (v *View) port(i int) (now, before *state.Port) {
 	return now, nil
 }
 
-// goesOn tells whether the counters of a port are those that it had before. A port that is new has
-// begun all of them anew: one that has become less tells it of the others.
+// goesOn reports whether a port's counters continue those in before. A new port restarts all
+// counters, so one that has decreased shows that all are new.
 func goesOn(now, before *state.Port) bool {
 	return before.NowNS < now.NowNS && before.Number == now.Number &&
 		before.Received <= now.Received && before.Sent <= now.Sent && before.Dropped <= now.Dropped
 }
 
-// worker returns a worker and the same one before, which is nil if there was none in the same run
-// of the switch.
+// worker returns a worker and its state in the earlier report, or nil if that report is from
+// another run.
 func (v *View) worker(i int) (now, before *state.Worker) {
 	now = &v.Now.Workers[i]
 	if v.continues() {
@@ -50,9 +50,9 @@ func (v *View) worker(i int) (now, before *state.Worker) {
 	return now, nil
 }
 
-// continues tells whether both reports are of the same run: of a switch that has been started at
-// the same time, as well as clocks that are set once in a while can tell; and whether no counters
-// were cleared between them.
+// continues reports whether both reports are from the same run, and no counters were cleared in
+// between. Runs are the same if they started at the same time, within the second that allows for
+// adjustments of the clock.
 func (v *View) continues() bool {
 	if v.Before == nil || v.Before.UptimeNS > v.Now.UptimeNS {
 		return false
@@ -64,7 +64,7 @@ func (v *View) continues() bool {
 	return started(v.Now).Sub(started(v.Before)).Abs() < time.Second
 }
 
-// portRates are what a port does, in a second. What is not known is not a number.
+// portRates are the rates of a port. Unknown rates are NaN.
 type portRates struct {
 	in, out              flow
 	dropped              float64 // frames/s
@@ -75,7 +75,7 @@ type portRates struct {
 type flow struct {
 	l1, l2 float64 // bit/s
 	frames float64 // frames/s
-	share  float64 // of the line's speed, 0 … 1
+	share  float64 // of the port's speed, 0 … 1
 }
 
 func ratesOf(now, before *state.Port) portRates {
@@ -100,8 +100,7 @@ func ratesOf(now, before *state.Port) portRates {
 	}
 }
 
-// perSecond returns how fast a counter has grown. One that has become less has been begun anew, and
-// nobody knows.
+// perSecond returns the rate of a counter, or NaN if the counter was restarted.
 func perSecond(now, before uint64, ns int64) float64 {
 	if now < before {
 		return math.NaN()

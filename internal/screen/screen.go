@@ -1,6 +1,5 @@
-// Package screen draws what `sluice top` shows: lines of text, made of a report of a switch and one
-// before it. It is a function of these and of the size of the window, and asks neither a clock nor
-// a terminal.
+// Package screen draws `sluice top`: lines of text, made from a report of a switch and an earlier
+// one. The lines depend only on these and on the window size, not on a clock or a terminal.
 package screen
 
 import (
@@ -11,29 +10,28 @@ import (
 	"sluice/internal/state"
 )
 
-// Style is how a line looks where lines can look other than plain. None is needed to understand
-// what is said.
+// Style is how a line is highlighted. The text is complete without it.
 type Style int
 
 // The styles.
 const (
 	Plain   Style = iota
-	Heading       // of a section
-	Good          // nothing was lost
-	Bad           // something that must not be
-	Faint         // which keys there are
+	Heading       // heading of a section
+	Good          // no lossless drops
+	Bad           // a problem
+	Faint         // the help on keys
 )
 
-// Line is a line of the window: printable ASCII, not longer than the window is wide.
+// Line is one line of the window: printable ASCII, at most as long as the window is wide.
 type Line struct {
 	Text  string
 	Style Style
 }
 
-// Section is a part of the view.
+// Section is one part of the screen.
 type Section int
 
-// The sections. All is all of them, each with its share of the window.
+// The sections. All shows all of them, which share the window.
 const (
 	All Section = iota
 	Ports
@@ -41,7 +39,7 @@ const (
 	Buffers
 	Events
 	Workers
-	Sections // how many there are
+	Sections // number of sections
 )
 
 var sectionNames = [Sections]string{"all", "ports", "pauses", "buffers", "events", "workers"}
@@ -49,29 +47,29 @@ var sectionNames = [Sections]string{"all", "ports", "pauses", "buffers", "events
 // String returns the section's name.
 func (s Section) String() string { return sectionNames[s] }
 
-// View is what to draw.
+// View is the input of Draw.
 type View struct {
-	Now    *state.Switch // nil: there has been none yet
-	Before *state.Switch // rates are of the time from this one; nil, or of a run before a restart: there are none
+	Now    *state.Switch // nil: no report yet
+	Before *state.Switch // rates are since this report; no rates if it is nil or from before a restart
 
-	Trouble string        // why there is nothing newer than Now; "": there is nothing wrong
-	Silence time.Duration // how old Now is, where there is trouble
+	Trouble string        // why there is no newer report than Now; "": no trouble
+	Silence time.Duration // age of Now, with Trouble
 
 	Section Section
-	Scroll  int // how many lines have been scrolled away at the top of each section
+	Scroll  int // number of rows scrolled away at the top of each section
 
-	Width, Height int // of the window, in characters; a Height of 0: as many lines as it takes, and no keys
+	Width, Height int // of the window, in characters; Height 0: all rows and no key help
 }
 
-// unlimited is a window as high as it takes. Of events it shows as many as a person reads.
+// A window of unlimited height shows all rows, but only plainEvents events.
 const (
 	unlimited   = 1 << 30
 	plainEvents = 12
-	// spaciousHeight is from when on sections have a blank line between them.
+	// spaciousHeight is the height from which a blank line separates the sections.
 	spaciousHeight = 36
 )
 
-// Draw returns the lines of the window, Height of them, and how far it makes sense to scroll.
+// Draw returns the Height lines of the window, and the largest useful value of Scroll.
 func (v *View) Draw() (lines []Line, furthest int) {
 	lines = v.top()
 	var tables []table
@@ -108,7 +106,7 @@ func (v *View) Draw() (lines []Line, furthest int) {
 	return v.fitted(lines), furthest
 }
 
-// fitted makes all lines as narrow as the window.
+// fitted cuts all lines to the width of the window.
 func (v *View) fitted(lines []Line) []Line {
 	for i := range lines {
 		lines[i].Text = fit(strings.TrimRight(lines[i].Text, " "), v.Width)
@@ -116,9 +114,9 @@ func (v *View) fitted(lines []Line) []Line {
 	return lines
 }
 
-// allocate shares the lines of a window out: how many rows each table gets. Each first gets one
-// below its heading, which takes some lines of its own; then the rest is dealt one by one to those
-// that want more.
+// allocate distributes the lines of the window and returns the number of rows of each table. Each
+// table first gets its heading, of so many lines, and one row; tables with more rows then get one
+// row at a time in turn.
 func allocate(room, heading int, tables []table) []int {
 	rows := make([]int, len(tables))
 	for i := range tables {
@@ -140,21 +138,21 @@ func allocate(room, heading int, tables []table) []int {
 	return rows
 }
 
-// table is what a section shows.
+// table is the content of a section.
 type table struct {
 	heading string
-	rows    []Line // never none
+	rows    []Line // at least one
 }
 
-// window returns the heading and so many rows below it, from one on, or the last ones if there are
-// not so many from there.
+// window returns the heading and height rows starting at row from, or the last height rows if fewer
+// are left.
 func (t *table) window(height, from int) []Line {
 	height = min(height, len(t.rows))
 	from = max(0, min(from, len(t.rows)-height))
 	return append([]Line{{t.heading, Heading}}, t.rows[from:from+height]...)
 }
 
-// tables returns the sections that are to be seen.
+// tables returns the sections to show.
 func (v *View) tables() []table {
 	all := []struct {
 		section Section
@@ -174,7 +172,7 @@ func (v *View) tables() []table {
 	return shown
 }
 
-// keys is the last line: what can be typed, and whether there is more to see.
+// keys returns the last line: the keys, and whether there are more rows below.
 func (v *View) keys(furthest int) string {
 	var b strings.Builder
 	b.WriteString("q quit")

@@ -14,17 +14,17 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files of testdata anew")
 
-const lossless = 3 // CoS
+const lossless = 3 // the lossless CoS
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// twoReports returns reports of a switch that are a second apart: two senders at line rate into one
+// twoReports returns two reports a second apart, in which two senders send at line rate to one
 // port, as in the demo.
 func twoReports() (before, now *state.Switch) {
 	return reportAt(10), reportAt(11)
 }
 
-// reportAt returns the report of so many seconds after the start.
+// reportAt returns the report that many seconds after the start.
 func reportAt(seconds int) *state.Switch {
 	n := uint64(seconds)
 	r := &state.Switch{
@@ -59,7 +59,7 @@ func reportAt(seconds int) *state.Switch {
 	return r
 }
 
-// rich is a report in which all that can be said is said.
+// rich returns reports that contain everything a report can show.
 func rich() (before, now *state.Switch) {
 	before, now = twoReports()
 	now.LosslessDrops = 12
@@ -79,7 +79,7 @@ func rich() (before, now *state.Switch) {
 	return before, now
 }
 
-// lossOfLongAgo is a report of which the first line says more than there is room for in a line.
+// lossOfLongAgo returns a report whose headline does not fit in one line.
 func lossOfLongAgo() *state.Switch {
 	_, r := rich()
 	a := &r.Alarms[0]
@@ -116,7 +116,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// golden compares lines with those of a file, or writes it.
+// golden compares the lines with a golden file, or writes the file with -update.
 func golden(t *testing.T, name string, lines []Line) {
 	t.Helper()
 	var b strings.Builder
@@ -139,8 +139,8 @@ func golden(t *testing.T, name string, lines []Line) {
 	}
 }
 
-// TestStalled: that the control loop does not run is in the first line, and all of it in a narrow
-// window.
+// TestStalled checks that a stalled control loop is reported in the headline, and completely even
+// in a narrow window.
 func TestStalled(t *testing.T) {
 	before, now := twoReports()
 	now.StalledNS = 7e9

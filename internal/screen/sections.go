@@ -11,8 +11,8 @@ import (
 	"sluice/internal/state"
 )
 
-// columns are how wide the cells of a row are, blanks between them included: those of 0 or more to
-// the right, the others, which have names, to the left.
+// columns are the widths of a row's cells, including the blank between them: positive ones are
+// right-aligned, negative ones, for names, left-aligned.
 type columns []int
 
 func (c columns) line(cells ...string) string {
@@ -27,17 +27,17 @@ func (c columns) line(cells ...string) string {
 	return b.String()
 }
 
-// normal is the width that rows are made for, longName what any name of a port has room in
-// (IFNAMSIZ).
+// normal is the width the rows are designed for. longName holds any port name (IFNAMSIZ) and a
+// blank.
 const (
 	normal   = 80
 	longName = 17
 )
 
-// name is how wide a name is that has so many characters in a normal window.
+// name returns the width of a name column that is width wide in a normal window.
 func (v *View) name(width int) int { return max(width, min(longName, width+v.Width-normal)) }
 
-// ports shows what goes through each port. Where there is room, PFC frames too.
+// ports shows the traffic of each port, with PFC frames if there is room.
 func (v *View) ports() (t table) {
 	const wide = 104
 	c := columns{-v.name(13), 5, 7, 7, 8, 5, 8, 7, 8, 5, 7, 8, 8, 8}
@@ -60,7 +60,7 @@ func (v *View) ports() (t table) {
 	return t
 }
 
-// link is the speed of a port that is up, or why it is none.
+// link returns the speed of a port that is up, or the reason why it is not.
 func link(p *state.Port) string {
 	switch {
 	case p.Shut:
@@ -78,11 +78,11 @@ func link(p *state.Port) string {
 	return strconv.FormatFloat(speed, 'f', -1, 64) + units[unit]
 }
 
-// priorities is how many classes of service there are.
+// priorities is the number of classes of service.
 const priorities = 8
 
-// pauses shows for what share of the time each class of each link partner was paused by what we
-// sent, and for what share ours was by what we received. A point is a class that can't be paused.
+// pauses shows the share of the time that each class was paused: that of the link partner by pauses
+// the switch sent, and that of the port by pauses it received. "." is a class that can't be paused.
 func (v *View) pauses() (t table) {
 	c := columns{-v.name(10), 6, 4, 4, 4, 4, 4, 4, 4, 8, 4, 4, 4, 4, 4, 4, 4}
 	t.heading = c.line("PAUSED %", "sent 0", "1", "2", "3", "4", "5", "6", "7", "rcvd 0", "1", "2", "3", "4", "5", "6",
@@ -118,10 +118,10 @@ func pauseShare(now, before *state.Port, cos int, paused func(*state.CoS) int64)
 	return percent(min(1, float64(ns)/float64(now.NowNS-before.NowNS)))
 }
 
-// buffers shows what is held of the pools and by the priority groups: first those of lossless
-// classes, then others that have ever needed what is shared.
+// buffers shows the use of the pools and the priority groups: the lossless groups first, then those
+// of lossy classes that have ever used shared memory.
 func (v *View) buffers() (t table) {
-	const numbers = 3 + 2*levelWidth // what a row takes beside the name and the two bars
+	const numbers = 3 + 2*levelWidth // width without the name and the two bars
 	name := v.name(13)
 	width := max(6, (v.Width-name-numbers)/2-1) // of a bar
 	c := columns{-name, 3, 1 + width, levelWidth, 1 + width, levelWidth}
@@ -154,7 +154,7 @@ func (v *View) buffers() (t table) {
 	return t
 }
 
-// poolName names a pool, by its worker too if there are several.
+// poolName names a pool, with its worker if there are several.
 func (v *View) poolName(w *state.Worker, kind string, n int) string {
 	if len(v.Now.Workers) == 1 {
 		return fmt.Sprintf("%s %d", kind, n)
@@ -162,8 +162,8 @@ func (v *View) poolName(w *state.Worker, kind string, n int) string {
 	return fmt.Sprintf("%s %d of w%d", kind, n, w.Number)
 }
 
-// whole is what a group holds but for headroom: what is reserved for it and what it shares. How
-// much was held of what is reserved is not remembered, so there is a watermark only above that.
+// whole returns the level of a group without its headroom: reserved plus shared memory. The
+// watermark of reserved memory is not kept, so there is one only where shared memory was used.
 func whole(g *state.Group) state.Level {
 	l := state.Level{Used: g.Reserved + g.Shared.Used, Limit: g.ReservedLimit + g.Shared.Limit}
 	if g.Shared.Peak > 0 {
@@ -172,10 +172,10 @@ func whole(g *state.Group) state.Level {
 	return l
 }
 
-// levelWidth is what held/limit takes, in bytes and with a blank before it.
+// levelWidth is the width of held/limit in bytes, with a blank before it.
 const levelWidth = 12
 
-// level returns the bar of a level, and in bytes what it shows.
+// level returns the bar of a level, and its size and limit in bytes.
 func (v *View) level(width int, l state.Level) (drawn, bytes string) {
 	if l.Limit <= 0 && l.Used <= 0 {
 		return "", ""
@@ -193,8 +193,8 @@ type event struct {
 	bad  bool
 }
 
-// events shows what has happened, the latest first: pauses that we asked for or were asked for and
-// their ends, storms, losses.
+// events shows recent events, the latest first: pauses sent and received, their ends, pause storms,
+// and losses.
 func (v *View) events() (t table) {
 	var all []event
 	for i := range v.Now.Ports {
@@ -206,7 +206,7 @@ func (v *View) events() (t table) {
 		}
 	}
 	for _, a := range v.Now.Alarms {
-		ago := max(0, float64(v.Now.Time.Sub(a.Until))) // it may have been seen while the report was made
+		ago := max(0, float64(v.Now.Time.Sub(a.Until))) // the loss may be newer than the report's time
 		all = append(all, event{ago, a.Port, a.CoS, fmt.Sprintf("LOST %d frames: %s", a.Frames, a.Reason), true})
 	}
 	slices.SortStableFunc(all, func(a, b event) int { return cmp.Compare(a.ago, b.ago) })
@@ -225,10 +225,10 @@ func (v *View) events() (t table) {
 	return t
 }
 
-// transitions returns the events of one direction of a port. The end of a pause says how long that
-// was, if its beginning is still remembered.
+// transitions returns the pause events of one direction of a port. The end of a pause says how long
+// the pause was, if its start is still in the history.
 func transitions(port, direction string, history []state.Transition) (all []event) {
-	var since [priorities]float64 // ns ago that the pause began
+	var since [priorities]float64 // when the pause began, in ns ago
 	for cos := range since {
 		since[cos] = math.NaN()
 	}
@@ -260,9 +260,9 @@ func stormEvent(s state.StormEvent) string {
 	return what
 }
 
-// workers shows what the loops do: which share of the time they move something, what a frame takes
-// of it, how full bursts are, and how long it was between two iterations; and how many buffers are
-// free.
+// workers shows the load of each worker: the share of time it was busy, the time per frame, the
+// fill of bursts, the gaps between iterations, and its free buffers; if there is room, also all its
+// buffers and its FDB entries.
 func (v *View) workers() (t table) {
 	c := columns{-8, 4, 6, 9, 9, 10, 9, 8, 8, 9, 9, 10}
 	headings := []string{"WORKERS", "cpu", "busy%", "frame/s", "ns/frame", "burst", "gap p50", "p99.9", "max", "free",

@@ -6,7 +6,7 @@ import (
 	"sluice/internal/state"
 )
 
-// PortRates is what a port did between two reports. A rate that is not known is not a number.
+// PortRates are the rates of a port between two reports. Unknown rates are NaN.
 type PortRates struct {
 	Received, Sent Rate
 	Dropped        float64 // frames/s
@@ -19,8 +19,8 @@ type Rate struct {
 	Share  float64 // of the port's speed, 0 … 1
 }
 
-// Rates returns the rates of the ports of now, in their order, since the report before, which is
-// nil or of the same switch.
+// Rates returns the rates of all ports of now, in order, since the report before. before is nil or
+// from the same switch.
 func Rates(now, before *state.Switch) []PortRates {
 	v := View{Now: now, Before: before}
 	all := make([]PortRates, len(now.Ports))
@@ -33,9 +33,9 @@ func Rates(now, before *state.Switch) []PortRates {
 
 func (f flow) rate() Rate { return Rate{f.l1, f.frames, f.share} }
 
-// Number writes a number of 0 or more in at most five characters, such as 12.5 or 1.25k; "-" if
-// it is not a number.
+// Number formats a number in at most five characters, such as 12.5 or 1.25k, or "-" if it is
+// negative or not a number.
 func Number(x float64) string { return number(x) }
 
-// Known reports whether a rate is a number, which one to a line without a speed is not.
+// Known reports whether a rate is a number. The share of a port whose speed is unknown is not.
 func Known(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// unknown stands where there is no number: a rate that has only one end, say.
+// unknown replaces a missing number, such as a rate when there is only one report.
 const unknown = "-"
 
-// number writes a number of 0 or more in at most five characters, three of them digits that count:
-// 0.25, 7, 12.5, 640, 1.25k, 31.3M. What is not a number is unknown.
+// number formats a number in at most five characters with three significant digits: 0.25, 7, 12.5,
+// 640, 1.25k, 31.3M. Numbers that are negative or not finite are unknown.
 func number(x float64) string {
 	if math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
 		return unknown
@@ -34,8 +34,7 @@ func number(x float64) string {
 	return fmt.Sprintf("%.2f%s", x, units[unit])
 }
 
-// percent writes a share, 1 being all, in at most four characters. Only what is nothing at all is
-// 0.
+// percent formats a share (1 is 100 %) in at most four characters. Only exactly 0 is shown as 0.
 func percent(share float64) string {
 	switch {
 	case math.IsNaN(share) || math.IsInf(share, 0) || share < 0:
@@ -50,7 +49,7 @@ func percent(share float64) string {
 	return fmt.Sprintf("%.0f", 100*share)
 }
 
-// span writes a time in at most six characters: 850ns, 12us, 3.4ms, 17s, 5m07s, 3h12m, 12d4h.
+// span formats a time in at most seven characters: 850ns, 12us, 3.4ms, 17s, 5m07s, 3h12m, 12d4h.
 func span(ns float64) string {
 	d := time.Duration(ns)
 	switch {
@@ -74,7 +73,7 @@ func span(ns float64) string {
 	return fmt.Sprintf("%dd", d/(24*time.Hour))
 }
 
-// short writes a number below 1000 in at most three characters.
+// short formats a number below 1000 in at most three characters.
 func short(x float64) string {
 	if x < 9.95 {
 		return fmt.Sprintf("%.1f", x)
@@ -82,9 +81,8 @@ func short(x float64) string {
 	return fmt.Sprintf("%.0f", x)
 }
 
-// bar draws what is held of a limit: # as far as it is held, | where the watermark is if that is
-// further, between brackets, width characters in all. What is more than nothing is seen; what is
-// more than the limit fills the bar.
+// bar draws a level of width characters with brackets around it: # up to the level, and | at the
+// watermark if that is higher. Anything above 0 is visible; anything above the limit fills the bar.
 func bar(width int, held, watermark, limit int) string {
 	inside := width - 2
 	if inside < 1 {
@@ -100,8 +98,7 @@ func bar(width int, held, watermark, limit int) string {
 	return "[" + string(cells) + "]"
 }
 
-// share returns how much of a width stands for n of a limit: at least 1 for what is more than
-// nothing.
+// share returns how much of a width stands for n of a limit, at least 1 if n is above 0.
 func share(width, n, limit int) int {
 	if n <= 0 {
 		return 0
@@ -112,8 +109,8 @@ func share(width, n, limit int) int {
 	return max(1, int(float64(width)*float64(n)/float64(limit)))
 }
 
-// fit cuts a text to a width, and makes printable ASCII of it, one character a byte: the kernel
-// lets names of devices be anything, and a terminal must not obey them.
+// fit cuts text to a width and replaces all but printable ASCII: the kernel allows any bytes in
+// device names, and a terminal must not interpret them.
 func fit(text string, width int) string {
 	if width <= 0 {
 		return ""
@@ -130,8 +127,7 @@ func fit(text string, width int) string {
 	return string(clean)
 }
 
-// ending cuts a text to a width as fit does, but at its beginning: where names of devices differ is
-// at their ends.
+// ending cuts text like fit, but at its beginning: device names differ at their ends.
 func ending(text string, width int) string {
 	if len(text) <= width || width < 1 {
 		return fit(text, width)
@@ -139,7 +135,7 @@ func ending(text string, width int) string {
 	return "~" + fit(text[len(text)-width+1:], width-1)
 }
 
-// left and right pad a text with blanks to a width, or cut it.
+// left and right pad text with blanks to a width, or cut it.
 func left(text string, width int) string { return fmt.Sprintf("%-*s", max(width, 0), fit(text, width)) }
 
 func right(text string, width int) string { return fmt.Sprintf("%*s", max(width, 0), fit(text, width)) }

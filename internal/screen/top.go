@@ -8,8 +8,8 @@ import (
 	"sluice/internal/state"
 )
 
-// top returns the lines above the sections. The first says whether anything was lost that must not
-// be, or that nobody knows.
+// top returns the lines above the sections. The first line says whether lossless frames were
+// dropped, or that this is unknown.
 func (v *View) top() []Line {
 	if v.Trouble != "" {
 		return append([]Line{v.lastWord()}, wrap(v.Trouble, v.Width, Bad)...)
@@ -20,7 +20,8 @@ func (v *View) top() []Line {
 	return append(v.headline(), v.summary())
 }
 
-// lastWord is the first line when no switch answers. What was true is not said of now.
+// lastWord returns the first line when the switch does not answer. It reports the last known number
+// as old, not as current.
 func (v *View) lastWord() Line {
 	if v.Now == nil {
 		return Line{"lossless drops: unknown", Bad}
@@ -29,8 +30,8 @@ func (v *View) lastWord() Line {
 		span(float64(v.Silence))), Bad}
 }
 
-// headline is the first line: the number that must stay 0. If not all is well, there may be more to
-// be said than one line has room for.
+// headline returns the number of lossless drops, which must stay 0. Bad news may take several
+// lines.
 func (v *View) headline() []Line {
 	if v.Now.LosslessDrops == 0 && v.Now.StalledNS == 0 {
 		return []Line{{v.Now.Headline(), Good}}
@@ -38,8 +39,8 @@ func (v *View) headline() []Line {
 	return wrap(v.Now.Headline(), v.Width, Bad)
 }
 
-// summary is the second line: storms, a reload that was refused, or else that there is nothing of
-// the kind.
+// summary returns the second line: pause storms, a rejected reload, or otherwise the size and age
+// of the switch.
 func (v *View) summary() Line {
 	r := v.Now
 	if storms := storming(r); storms != "" {
@@ -55,7 +56,7 @@ func (v *View) summary() Line {
 	return Line{text, Plain}
 }
 
-// storming names the classes that are in a pause storm now.
+// storming lists the classes that are in a pause storm now.
 func storming(r *state.Switch) string {
 	var all []string
 	for i := range r.Ports {
@@ -73,7 +74,7 @@ func firstLine(text string) string {
 	return line
 }
 
-// wrap breaks a text that is too long between words into lines of a width.
+// wrap breaks a text that is wider than the window into lines between words.
 func wrap(text string, width int, style Style) []Line {
 	if len(text) <= width {
 		return []Line{{text, style}}
