@@ -16,7 +16,7 @@ import (
 	"sluice/internal/console"
 )
 
-// captureOptions are what the command line says of a capture.
+// captureOptions are the flags of capture.
 type captureOptions struct {
 	orderOptions
 	file, direction, cos string
@@ -64,7 +64,7 @@ with the switch. A switch does one at a time.`,
 	return c
 }
 
-// run captures until a limit is reached, the user interrupts, or the switch ends.
+// run captures until a limit is reached, the user interrupts it, or the switch ends.
 func (o *captureOptions) run(c *cobra.Command) error {
 	if err := o.parse(c); err != nil {
 		return cli.Usage(err)
@@ -84,7 +84,7 @@ func (o *captureOptions) run(c *cobra.Command) error {
 	return o.report(c, summary, "")
 }
 
-// parse completes the query from the flags.
+// parse fills in the query from the flags.
 func (o *captureOptions) parse(c *cobra.Command) (err error) {
 	q := &o.query
 	if q.Directions, err = capture.ParseDirection(o.direction); err != nil {
@@ -99,14 +99,14 @@ func (o *captureOptions) parse(c *cobra.Command) (err error) {
 		}
 	}
 	q.Size = int64(o.limit.Value)
-	_, err = capture.ParseQuery(q.Values()) // what the switch would say
+	_, err = capture.ParseQuery(q.Values()) // report what the switch would reject
 	return err
 }
 
-// stepBack lets others have the CPU first: where a switch has to share one, the capture is to miss
-// frames, and not the switch. What can't be had is done without.
+// stepBack lowers the priority of this process, so that the capture loses frames rather than a
+// switch on the same CPU. Errors are ignored.
 func stepBack() {
-	threads, _ := os.ReadDir("/proc/self/task") // a priority is a thread's; those to come inherit it
+	threads, _ := os.ReadDir("/proc/self/task") // priorities belong to threads; new threads inherit them
 	for _, t := range threads {
 		if id, err := strconv.Atoi(t.Name()); err == nil {
 			_ = unix.Setpriority(unix.PRIO_PROCESS, id, niceCapture)
@@ -114,19 +114,18 @@ func stepBack() {
 	}
 }
 
-// niceCapture is the nice value of a capturing process: it has a tenth of the weight of others
-// (sched(7)).
+// niceCapture is the nice value of a capture: a tenth of the normal weight (sched(7)).
 const niceCapture = 10
 
-// captureFile is where a capture goes. A file is made when the switch has begun to capture: an
-// error leaves none.
+// captureFile is the output of a capture. The file is created when the switch has started to
+// capture, so an error leaves no file behind.
 type captureFile struct {
 	name   string
 	stdout io.Writer
 	file   *os.File
 }
 
-// check refuses to write to a terminal, or where a document is written, too.
+// check rejects a terminal as output, and a standard output that --json uses as well.
 func (c *captureFile) check(alsoJSON bool) error {
 	if alsoJSON && c.name == "-" {
 		return errors.New("--json and -w - both want the standard output: write to a file, or leave --json out")
@@ -151,9 +150,9 @@ func (c *captureFile) open() (io.Writer, error) {
 	return c.file, nil
 }
 
-// openPrivately opens a file to write a capture. Frames are other people's data: only the owner may
-// read them, also if the file was there with a wider mode. What is no regular file, such as a FIFO,
-// keeps its mode.
+// openPrivately opens a file for a capture. Captured frames are other people's data, so only the
+// owner may read the file, even if it existed with a wider mode. Files that are not regular, such
+// as a FIFO, keep their mode.
 func openPrivately(name string) (*os.File, error) {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -181,7 +180,7 @@ func (c *captureFile) close() error {
 	return c.file.Close()
 }
 
-// writeCaptured says how much was captured, and what would have helped.
+// writeCaptured reports how many frames were captured, and how to capture those that were missed.
 func writeCaptured(w io.Writer, s capture.Summary) {
 	fmt.Fprintf(w, "%d of %d frames captured\n", s.Captured, s.Seen)
 	if s.Beyond > 0 {

@@ -31,7 +31,7 @@ a confined switch may read all of that.`,
 			if err != nil {
 				return err
 			}
-			if _, err := control.Params(configuration, nil); err != nil { // memory is counted, not taken
+			if _, err := control.Params(configuration, nil); err != nil { // counts memory, allocates none
 				return err
 			}
 			r := newCheckReport(configuration)
@@ -161,7 +161,7 @@ type checkedWRED struct {
 
 func newCheckReport(c *config.Config) *checkReport {
 	r := &checkReport{OK: true}
-	byETS, byQoS := map[string][]string{}, map[string][]string{} // devices by profile, by domain
+	byETS, byQoS := map[string][]string{}, map[string][]string{} // device names, by profile and by domain
 	for i := range c.Ports {
 		p := &c.Ports[i]
 		byETS[p.ETSName] = append(byETS[p.ETSName], p.Device)
@@ -273,7 +273,7 @@ func newCheckedClass(c *config.Class) checkedClass {
 	return checked
 }
 
-// pairs returns what a table of a domain maps.
+// pairs converts a table of a domain to a map, without the unmapped values.
 func pairs(table []int) map[string]int {
 	m := map[string]int{}
 	for from, to := range table {

@@ -15,8 +15,8 @@ type checkedMemory struct {
 	Fits bool `json:"fits"`
 }
 
-// addMemory compares what the switch takes with what there is. That the machine has too little is a
-// note: another one may have enough.
+// addMemory compares the switch's memory with what is available. Too little is only a note: the
+// configuration may be for another machine.
 func (r *checkReport) addMemory(c *config.Config, read memory.Reader) {
 	need := memory.Of(c)
 	err := need.Fits(read)

@@ -14,7 +14,7 @@ import (
 	"sluice/internal/units"
 )
 
-// nothing stands in a table where there is no value.
+// nothing is printed in a table for a missing value.
 const nothing = "–"
 
 func (r *checkReport) print(w io.Writer, asJSON bool) error {
@@ -53,7 +53,7 @@ func (r *checkReport) printPorts(w io.Writer) {
 	}
 }
 
-// printPauses shows what takes how long on the ports that pause their peers.
+// printPauses prints the times of ports that pause their peers.
 func (r *checkReport) printPauses(w io.Writer) {
 	pausing := slices.DeleteFunc(slices.Clone(r.Ports), func(p checkedPort) bool { return p.Pause == nil })
 	if len(pausing) == 0 {
@@ -75,7 +75,7 @@ func (r *checkReport) printPauses(w io.Writer) {
 	}
 }
 
-// printLimits shows the ports that don't learn or flood without limit.
+// printLimits prints the ports whose learning or flooding is limited.
 func (r *checkReport) printLimits(w io.Writer) {
 	limited := slices.DeleteFunc(slices.Clone(r.Ports), func(p checkedPort) bool {
 		return p.MACLimit == 0 &&
@@ -176,7 +176,8 @@ func countText(n int) string {
 	return fmt.Sprint(n)
 }
 
-// resumption shows when the sender may go on: at a mark, or so far below the limit.
+// resumption formats when a sender may resume: at an absolute level, or at an offset below the
+// limit.
 func (c *checkedClass) resumption() string {
 	below := sizeText(c.XONOffset) + " below"
 	switch {
@@ -188,7 +189,7 @@ func (c *checkedClass) resumption() string {
 	return sizeText(c.XON) + " or " + below
 }
 
-// limitText shows a static limit in bytes, or a dynamic one.
+// limitText formats a limit, which is static in bytes or dynamic (alpha).
 func limitText(bytes int, alpha float64) string {
 	if alpha > 0 {
 		return fmt.Sprintf("%g × free", alpha)
@@ -196,7 +197,7 @@ func limitText(bytes int, alpha float64) string {
 	return sizeText(bytes)
 }
 
-// sizeText shows a number of bytes as a configuration has it.
+// sizeText formats a number of bytes as the configuration writes it; 0 is nothing.
 func sizeText(bytes int) string {
 	if bytes == 0 {
 		return nothing
@@ -204,7 +205,7 @@ func sizeText(bytes int) string {
 	return units.Size(bytes)
 }
 
-// rateText shows a rate as a configuration has it.
+// rateText formats a rate as the configuration writes it; 0 is nothing.
 func rateText(rate uint64) string {
 	if rate == 0 {
 		return nothing
@@ -212,11 +213,11 @@ func rateText(rate uint64) string {
 	return units.Rate(rate)
 }
 
-// mapText shows pairs in the order of their first numbers.
+// mapText formats pairs in the order of their keys.
 func mapText(m map[string]int) string {
 	var from []int
 	for text := range m {
-		n, _ := strconv.Atoi(text) // pairs wrote it
+		n, _ := strconv.Atoi(text) // pairs made it from a number
 		from = append(from, n)
 	}
 	slices.Sort(from)

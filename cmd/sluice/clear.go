@@ -37,7 +37,7 @@ and the report says since when. Nothing is lost: Prometheus' counters go on, the
 run prints at its end are of the whole time, alarms stay, and lossless drops from before stay in
 the first line, as the total since the start.`
 
-// clearing is a command that clears something as a whole.
+// clearing returns a sub-command that clears one thing as a whole.
 func clearing(o *orderOptions, what, short, long string,
 	order func(*console.Client, context.Context) (*console.Cleared, error),
 ) *cobra.Command {
@@ -65,7 +65,7 @@ station sends something.`,
   sluice clear fdb --port eth0 --vlan 100`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if c.Flags().Changed("port") && order.Device == "" { // of a variable that was not set, it may be
+			if c.Flags().Changed("port") && order.Device == "" { // an unset shell variable, perhaps
 				return cli.Usage(errors.New("--port names none: write a device, or leave it out for all"))
 			}
 			if c.Flags().Changed("vlan") && (order.VLAN < 1 || order.VLAN > lastVLAN) {

@@ -8,8 +8,8 @@ import (
 	"sluice/internal/console"
 )
 
-// portNames returns the ports of the switch that answers on the socket of the command line; none if
-// it doesn't within a second.
+// portNames completes the ports of the switch on the given socket. It offers none if the switch
+// does not answer within a second.
 func portNames(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	socket, err := c.Flags().GetString("socket")
 	if err != nil {

@@ -19,13 +19,12 @@ import (
 	"sluice/pmd/afxdp"
 )
 
-// errNotConfined ends a switch that can't be confined: it has only just begun, so nothing depends
-// on it yet.
+// errNotConfined ends a switch that can't be confined. The switch has only just started, so nothing
+// depends on it yet.
 var errNotConfined = errors.New("can't be confined: run with --no-confine to do without")
 
-// confineWhenReady confines the process to p: as far as it can before Run, and altogether once the
-// ports of the switch are open. The context that it returns is done when ctx is, or when that
-// fails.
+// confineWhenReady confines the process to p: partly before Run, and completely when the ports of
+// the switch are open. The returned context is done when ctx is done or confinement fails.
 func confineWhenReady(ctx context.Context, s *control.Switch, p confine.Params, file string,
 	log *slog.Logger) context.Context {
 	confined, abort := context.WithCancelCause(ctx)
@@ -52,19 +51,19 @@ func confineWhenReady(ctx context.Context, s *control.Switch, p confine.Params, 
 	return confined
 }
 
-// reach returns the files that a switch reads and writes while it runs, and the port at which it is
-// still to answer Prometheus, if it waits for its address.
+// reach returns the files that a running switch reads and writes, and the metrics port if the
+// switch still waits to listen on it.
 func reach(c *config.Config, file string, waits bool, log *slog.Logger) (p confine.Params) {
 	p.Read = configurationDirectories(c, file)
 	for _, note := range sharedNotes(p.Read) {
 		log.Info(note)
 	}
-	// Ports make it, but one that waits for its device would come too late.
+	// Ports create it, but too late if they wait for their device.
 	if err := afxdp.MakeStateDirectory(); err != nil {
 		log.Warn("what devices were set to can't be kept", "error", err)
 	}
-	// A control socket elsewhere stays behind, and the next switch removes it: its directory may
-	// hold anything.
+	// A control socket in another directory is not removed at the end; the next switch replaces it.
+	// That directory may hold anything, so it is not made writable.
 	p.Write = []string{afxdp.RunDirectory}
 	if port := c.Metrics.Port(); port != 0 && waits {
 		p.Listen = []uint16{port}
@@ -78,8 +77,8 @@ func reach(c *config.Config, file string, waits bool, log *slog.Logger) (p confi
 	return p
 }
 
-// configurationDirectories returns where the files of a configuration are: its own, and those that
-// metrics.web_config takes.
+// configurationDirectories returns the directories of a configuration's files: its own and those of
+// metrics.web_config.
 func configurationDirectories(c *config.Config, file string) (list []string) {
 	files := []string{file}
 	if web := c.Metrics.WebConfig; web != "" {
@@ -92,9 +91,8 @@ func configurationDirectories(c *config.Config, file string) (list []string) {
 	return slices.Compact(list)
 }
 
-// sharedNotes says which directories hold more than what is a switch's: /, /etc, and those that
-// everybody may write to. A confined switch may read all that is below the directories of its
-// files.
+// sharedNotes warns of directories that hold more than the switch's files: /, /etc, and any that
+// everybody may write to. A confined switch can read everything below the directories of its files.
 func sharedNotes(directories []string) (notes []string) {
 	for _, d := range directories {
 		info, err := os.Stat(d)
@@ -107,9 +105,8 @@ func sharedNotes(directories []string) (notes []string) {
 	return notes
 }
 
-// filesOfWeb returns the file of metrics.web_config and those that it names: they are read again
-// with each connection. What it is, and that relative paths begin at it, is exporter-toolkit's
-// docs/web-configuration.md.
+// filesOfWeb returns the file of metrics.web_config and the files it names, which are read for
+// every connection. Format, and relative paths: docs/web-configuration.md of exporter-toolkit.
 func filesOfWeb(file string) []string {
 	var web struct {
 		TLS struct {
@@ -120,7 +117,7 @@ func filesOfWeb(file string) []string {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil || yaml.Unmarshal(text, &web) != nil {
-		return []string{file} // which metrics.Listen has read before
+		return []string{file} // metrics.Listen reports the error
 	}
 	list := []string{file}
 	for _, f := range []string{web.TLS.Certificate, web.TLS.Key, web.TLS.Clients} {
@@ -134,7 +131,7 @@ func filesOfWeb(file string) []string {
 	return list
 }
 
-// logConfinement says what a confined process can do, and what is not as it should be.
+// logConfinement logs what the confined process can still do, and warns of anything missing.
 func logConfinement(is confine.Confinement, file string, log *slog.Logger) {
 	log.Info("confined", "capabilities", is.Capabilities, "landlock", is.Landlock, "seccomp", is.Seccomp)
 	if is.Landlock == 0 {
@@ -146,7 +143,7 @@ func logConfinement(is confine.Confinement, file string, log *slog.Logger) {
 			"not known")
 	}
 	f, err := os.Open(file)
-	if err != nil { // root reads other users' files by a capability
+	if err != nil { // root needs a capability, now dropped, to read other users' files
 		log.Warn("the configuration can't be read any more, so no reload will succeed: make it this user's own",
 			"error", err)
 		return
@@ -154,7 +151,7 @@ func logConfinement(is confine.Confinement, file string, log *slog.Logger) {
 	f.Close()
 }
 
-// confinementError returns why confineWhenReady has ended the switch; nil if it has not.
+// confinementError returns the error with which confineWhenReady ended the switch, or nil.
 func confinementError(ctx context.Context) error {
 	if err := context.Cause(ctx); errors.Is(err, errNotConfined) {
 		return err
@@ -162,9 +159,9 @@ func confinementError(ctx context.Context) error {
 	return nil
 }
 
-// deviceDirectories returns where, in the sysfs at root, network devices are: a port whose
-// interrupts are put off may come with a reload. Each is the directory above the device's own,
-// which goes with it.
+// deviceDirectories returns the directories of network devices in the sysfs at root. A reload may
+// add a port whose interrupts are deferred. Each is the parent directory: a device's own goes away
+// with the device.
 func deviceDirectories(root string) (list []string) {
 	links, _ := filepath.Glob(filepath.Join(root, "class/net/*"))
 	for _, link := range links {
@@ -176,8 +173,8 @@ func deviceDirectories(root string) (list []string) {
 	return slices.Compact(list)
 }
 
-// directoriesOf returns where a file is and where it leads to, if it is a link. The directories,
-// since editors put new files in the place of old ones.
+// directoriesOf returns the directory of a file and, if the file is a symbolic link, of its target.
+// Directories, because editors replace files.
 func directoriesOf(file string) (list []string) {
 	if full, err := filepath.Abs(file); err == nil {
 		list = append(list, filepath.Dir(full))

@@ -37,7 +37,7 @@ nothing is measured and its own counters are read. Exit code 1 if there is an er
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !c.Flags().Changed("socket") {
-				socket = "" // that of the configuration
+				socket = "" // use that of the configuration
 			}
 			p, err := findTarget(c.Context(), file, socket)
 			if err != nil {
@@ -67,8 +67,9 @@ nothing is measured and its own counters are read. Exit code 1 if there is an er
 	return c
 }
 
-// findTarget finds the configuration and the running switch, as far as there are any. The file is
-// the switch's if none is given; the socket is the file's, or else the usual one.
+// findTarget finds the configuration and the running switch, as far as they exist. Without a file
+// it examines the configuration of the running switch. Without a socket it uses that of the
+// configuration, or else the default.
 func findTarget(ctx context.Context, file, socket string) (p doctor.Target, err error) {
 	if file != "" {
 		if p.Config, p.Problem, err = examined(config.Load(file)); err != nil {
@@ -81,7 +82,7 @@ func findTarget(ctx context.Context, file, socket string) (p doctor.Target, err 
 			socket = p.Config.Control.Socket
 		}
 	}
-	if socket == "" { // control.socket is none
+	if socket == "" { // control.socket: none
 		return p, nil
 	}
 	client := console.Dial(socket)
@@ -96,8 +97,8 @@ func findTarget(ctx context.Context, file, socket string) (p doctor.Target, err 
 		return p, nil
 	}
 	p.Running = &doctor.Running{Switch: now, Socket: socket}
-	// as the switch has read it: by now its file may say something else, and its name may begin
-	// elsewhere
+	// Parse the text that the switch has loaded: the file may have changed since, and the switch
+	// may have resolved its name in another directory.
 	if file == "" {
 		its, err := client.Config(ctx)
 		if err != nil {
@@ -109,8 +110,8 @@ func findTarget(ctx context.Context, file, socket string) (p doctor.Target, err 
 	return p, nil
 }
 
-// examined looks at a configuration, or at why there is none. That it is at fault is a problem for
-// the doctor, that it can't be read an error.
+// examined checks a configuration. An error in the configuration is a problem for the doctor to
+// report; failure to read it is an error of the command.
 func examined(c *config.Config, err error) (_ *config.Config, problem, other error) {
 	if err == nil {
 		_, err = control.Params(c, nil)
@@ -122,13 +123,13 @@ func examined(c *config.Config, err error) (_ *config.Config, problem, other err
 	return c, nil, err
 }
 
-// worstGap runs a worker's loop on a CPU.
+// worstGap measures the longest two gaps in a row of a worker's loop on a CPU.
 func worstGap(ctx context.Context, cpu int, length time.Duration) (time.Duration, error) {
 	gap, err := loopgap.Measure(ctx, cpu, length)
 	return time.Duration(gap.Wait), err
 }
 
-// printFindings prints a line for each finding, and what mends it below.
+// printFindings prints one line per finding, followed by its fix.
 func printFindings(w io.Writer, r *doctor.Report, asJSON bool) error {
 	if asJSON {
 		return writeDocument(w, r)

@@ -7,12 +7,11 @@ import (
 	"io"
 )
 
-// schemaVersion is the version of the JSON documents. It is raised when a field is removed,
-// renamed or given another meaning; docs/json.md says so to those who read them.
+// schemaVersion is the version of the JSON documents. It grows when a field is removed, renamed or
+// changes its meaning; docs/json.md documents each version.
 const schemaVersion = 3
 
-// writeDocument writes an object as a JSON document of one line, which begins with its schema
-// version.
+// writeDocument writes object as one line of JSON that starts with the schema version.
 func writeDocument(w io.Writer, object any) error {
 	encoded, err := json.Marshal(object)
 	if err != nil {

@@ -16,11 +16,10 @@ import (
 	"sluice/internal/thread"
 )
 
-// allMethods is what --method takes beside the methods.
+// allMethods is the value of --method that compares all methods.
 const allMethods = "all"
 
-// headroomOptions are the flags of headroom. Those that are numbers with units go into params by
-// complete.
+// headroomOptions are the flags of headroom. complete copies the flags with units to params.
 type headroomOptions struct {
 	method              string
 	medium              string
@@ -111,7 +110,7 @@ func (o *headroomOptions) sonicFlags(f *pflag.FlagSet) {
 	f.BoolVar(&s.SharedPool, "sonic-shared-pool", def.SharedPool, "sonic: there is a shared headroom pool")
 }
 
-// complete fills in params from the flags that do not stand in them.
+// complete checks the flags and sets the parameters that flags do not set directly.
 func (o *headroomOptions) complete(c *cobra.Command) error {
 	if o.method != allMethods && !slices.Contains(headroom.Methods(), headroom.Method(o.method)) {
 		return fmt.Errorf("unknown method %q: choose one of %v, or %s", o.method, headroom.Methods(), allMethods)
@@ -137,16 +136,16 @@ func (o *headroomOptions) compute(m headroom.Method, p headroom.Params) (headroo
 	if o.unstored == -1 {
 		p.Unstored = 0
 		if m == headroom.Exact || m == headroom.Measured {
-			p.Unstored = frame.FCS // this switch cuts the FCS off
+			p.Unstored = frame.FCS // the switch strips the FCS
 		}
 	}
 	r, err := headroom.Compute(m, p)
-	return r, cli.Usage(err) // it depends on the flags alone
+	return r, cli.Usage(err) // errors depend on the flags alone
 }
 
 func (o *headroomOptions) run(c *cobra.Command) error {
 	var r headroomReport
-	// What is wrong for every method comes to light before anything is measured or compared.
+	// Report errors that all methods share before measuring or comparing.
 	if _, err := o.compute(headroom.Measured, o.params); err != nil {
 		return err
 	}
@@ -174,7 +173,7 @@ func (o *headroomOptions) run(c *cobra.Command) error {
 	return o.print(c.OutOrStdout(), &r)
 }
 
-// measureGap finds out how long a worker's loop on this machine pauses at the worst.
+// measureGap measures the gaps of a worker's loop on this machine.
 func (o *headroomOptions) measureGap(c *cobra.Command) (*gapReport, error) {
 	cpu := o.cpu
 	if cpu < 0 {

@@ -11,21 +11,22 @@ import (
 	"sluice/cells/headroom"
 )
 
-// headroomReport is the headroom by one method, and for measured what it rests on.
+// headroomReport is the headroom by one method; method measured adds its measurement and the
+// headroom that the peer needs.
 type headroomReport struct {
 	headroom.Result
 	Gap     *gapReport       `json:"measured_gap,omitempty"`
-	ForPeer *headroom.Result `json:"for_peer,omitempty"` // what the peer needs for us
+	ForPeer *headroom.Result `json:"for_peer,omitempty"` // what the peer must reserve for the switch
 }
 
-// gapReport is what was measured of a worker's loop; times are in ns.
+// gapReport is the measurement of a worker's loop; times are in ns.
 type gapReport struct {
 	CPU        int    `json:"cpu"`
 	Iterations uint64 `json:"iterations"`
 	P50        int64  `json:"p50_ns"`
 	P999       int64  `json:"p999_ns"`
 	Max        int64  `json:"max_ns"`
-	Wait       int64  `json:"wait_ns"` // two gaps in a row
+	Wait       int64  `json:"wait_ns"` // the longest two gaps in a row
 }
 
 func (g *gapReport) String() string {
@@ -34,7 +35,7 @@ func (g *gapReport) String() string {
 		g.CPU, g.Iterations, time.Duration(g.P50), time.Duration(g.P999), time.Duration(g.Max), time.Duration(g.Wait))
 }
 
-// comparison is a line of the table of all methods: a headroom, or why there is none.
+// comparison is a row of the table of all methods: a headroom, or why there is none.
 type comparison struct {
 	Method headroom.Method  `json:"method"`
 	Result *headroom.Result `json:"result,omitempty"`

@@ -1,4 +1,5 @@
-// Command sluice is a lossless Ethernet switch on AF_XDP. What to try it with is in sluice-lab.
+// Command sluice is a lossless Ethernet switch on AF_XDP. Command sluice-lab has the tools to try
+// it with.
 package main
 
 import (
@@ -21,8 +22,8 @@ frames of a lossless class pile up it stops their senders with PFC (IEEE 802.1Qb
 		Example: `  sluice check -c FILE         # what comes of a configuration, or what is wrong with it
   sluice run -c FILE           # until SIGINT or SIGTERM (root)
   sluice help conventions      # exit codes, signals, units`,
-		SilenceErrors: true, // main prints them
-		SilenceUsage:  true, // a failed run is not a wrong call
+		SilenceErrors: true, // cli.Run prints them
+		SilenceUsage:  true, // a failed command is not a usage error
 	}
 	for _, group := range []struct {
 		title    string

@@ -8,19 +8,19 @@ import (
 	"sluice/internal/console"
 )
 
-// orderOptions are what all commands that change a running switch have in common.
+// orderOptions are the flags common to all commands that change a running switch.
 type orderOptions struct {
 	socket string
 	asJSON bool
 }
 
-// flags declares them for a command and those below it.
+// flags declares the flags for a command and its sub-commands.
 func (o *orderOptions) flags(c *cobra.Command) {
 	socketFlag(c, &o.socket)
 	c.PersistentFlags().BoolVar(&o.asJSON, "json", false, "print what was done as one JSON document")
 }
 
-// report prints what was done: a document, or a line for people unless that is empty.
+// report prints what was done: as JSON, or as line unless line is empty.
 func (o *orderOptions) report(c *cobra.Command, done any, line string) (err error) {
 	switch {
 	case o.asJSON:

@@ -57,9 +57,9 @@ are printed. Needs root, or CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK
 }
 
 func (o *runOptions) run(c *cobra.Command) error {
-	debug.SetTraceback("crash")        // end by SIGABRT: Go's exit code 2 would pass for a wrong configuration
-	signal.Ignore(unix.SIGPIPE)        // that nobody reads its log is no reason for a switch to end
-	hangups := make(chan os.Signal, 1) // one that comes while another is served is served once more
+	debug.SetTraceback("crash")        // crash with SIGABRT: Go's exit code 2 would mean a configuration error
+	signal.Ignore(unix.SIGPIPE)        // a closed log must not end the switch
+	hangups := make(chan os.Signal, 1) // a SIGHUP during a reload causes another reload
 	signal.Notify(hangups, unix.SIGHUP)
 	log, lines, err := journal.New(c.ErrOrStderr(), o.logLevel, journal.Format(o.logFormat))
 	if err != nil {
@@ -92,9 +92,9 @@ func (o *runOptions) run(c *cobra.Command) error {
 	stop := reloadOn(ctx, hangups, reloader)
 	err = errors.Join(s.Run(ctx), confinementError(ctx))
 	stop()
-	captures.Wait() // they have ended with the switch, and write what is left
+	captures.Wait() // captures end with the switch; let them write their last frames
 	err = errors.Join(err, server.Close())
-	if final := s.Final(); final != nil && s.Ready() { // also when not all that was accepted could be sent
+	if final := s.Final(); final != nil && s.Ready() { // even if not all accepted frames could be sent
 		r := final.Report(version, s.Alarms())
 		r.Configuration = reloader.Status()
 		conclude(c.OutOrStdout(), r, o.json, log)
@@ -102,30 +102,29 @@ func (o *runOptions) run(c *cobra.Command) error {
 	return err
 }
 
-// metricsPlace is where the metrics are served.
+// metricsPlace returns where to serve the metrics.
 func metricsPlace(c *config.Config) metrics.Place {
 	problem := func(value any, problem, remedy string) error { return c.Problem(value, problem, remedy) }
 	return metrics.Place{Listen: &c.Metrics.Listen, WebConfig: &c.Metrics.WebConfig, Problem: problem}
 }
 
-// conclude prints what a switch has done. That the output takes none of it is no failure of the
-// switch, whose exit code says how it forwarded and ended: systemd would call a clean stop one.
+// conclude prints the final counters. It only logs write errors: the exit code tells how the switch
+// ran and ended, and systemd would take a clean stop for a failure.
 func conclude(w io.Writer, r *state.Switch, asJSON bool, log *slog.Logger) {
 	if err := cli.Patiently(func() error { return summary(w, r, asJSON) }); err != nil {
 		log.Warn("final counters not printed", "error", err)
 	}
 }
 
-// reloadOn reloads whenever a SIGHUP comes, until stop is called. From then on SIGHUP does nothing:
-// it must not end a program that is about to say what it has counted, nor one that has only just
-// begun.
+// reloadOn reloads on each SIGHUP until stop is called. SIGHUP never ends the program, neither
+// while it starts nor while it prints its final counters.
 func reloadOn(ctx context.Context, hangups <-chan os.Signal, r *console.Reloader) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		for {
 			select {
 			case <-hangups:
-				_ = r.Reload(ctx) // logged
+				_ = r.Reload(ctx) // it logs errors
 			case <-ctx.Done():
 				return
 			}
@@ -134,7 +133,7 @@ func reloadOn(ctx context.Context, hangups <-chan os.Signal, r *console.Reloader
 	return cancel
 }
 
-// announced is a switch that tells systemd when it reloads.
+// announced is a switch that reports its reloads to systemd.
 type announced struct {
 	*control.Switch
 	to *systemd.Notifier
@@ -144,7 +143,7 @@ func (a announced) Reload(ctx context.Context, next *config.Config) error {
 	return a.to.Reload(func() error { return a.Switch.Reload(ctx, next) })
 }
 
-// configurationFlag declares the flag that names the configuration.
+// configurationFlag declares the required flag -c.
 func configurationFlag(c *cobra.Command, file *string) {
 	c.Flags().StringVarP(file, "config", "c", "", "the configuration, a YAML `file`")
 	if err := errors.Join(c.MarkFlagRequired("config"), c.MarkFlagFilename("config", "yaml", "yml")); err != nil {

@@ -18,7 +18,7 @@ import (
 	"sluice/internal/state"
 )
 
-// showOptions are what all of `show` have in common.
+// showOptions are the flags common to all views of show.
 type showOptions struct {
 	socket  string
 	asJSON  bool
@@ -27,22 +27,23 @@ type showOptions struct {
 	filter  filter
 }
 
-// view is one thing that `show` shows: a part of the state of a switch. Its JSON is that part, its
-// tables are made of it.
+// view is one view of show. Its JSON is a part of the switch's state, and its tables are made from
+// that part.
 type view struct {
 	use, short string
 	draws      part
 	tables     func(*state.Switch) []table
 }
 
-// part is what of a state.Switch belongs to a view. The rest is in the JSON of all.
+// part is a set of fields of state.Switch that not all views have. The other fields are in every
+// view's JSON.
 type part uint8
 
 const (
 	partPorts part = 1 << iota
 	partAlarms
 	partWorkers
-	partFDB // which is asked for separately
+	partFDB // needs a request of its own
 )
 
 func showCommand() *cobra.Command {
@@ -90,19 +91,17 @@ out; the first line is always that of the whole switch. The views that take each
 	return c
 }
 
-// socketFlag declares the flag that names the socket of the switch, for a command and those below
-// it.
+// socketFlag declares --socket for a command and its sub-commands.
 func socketFlag(c *cobra.Command, socket *string) {
 	c.PersistentFlags().StringVar(socket, "socket", console.DefaultSocket,
 		"where the switch answers: its control.socket")
 }
 
-// interval takes the time behind --watch also where a space is between them; there are no other
-// arguments.
+// interval accepts a time that follows --watch after a space, and rejects any other argument.
 func (o *showOptions) interval(c *cobra.Command, args []string) error {
 	if len(args) > 0 && c.Flags().Changed("watch") {
 		if d, err := time.ParseDuration(args[0]); err == nil {
-			if len(args) > 1 { // a sub-command, which was taken for another argument
+			if len(args) > 1 { // a sub-command that cobra took for an argument
 				return fmt.Errorf("write --watch %s behind %s, or --watch=%s", args[0], args[1], args[0])
 			}
 			o.watch = d
@@ -112,10 +111,10 @@ func (o *showOptions) interval(c *cobra.Command, args []string) error {
 	return cobra.NoArgs(c, args)
 }
 
-// drawing asks the switch and writes what came of it.
+// drawing requests the state of the switch and writes it to out.
 type drawing func(ctx context.Context, o *showOptions, c *console.Client, out io.Writer) error
 
-// run draws once, or again and again. An interrupted watch has not failed.
+// run draws once, or repeatedly with --watch. Interrupting a watch is not an error.
 func (o *showOptions) run(c *cobra.Command, draw drawing) error {
 	if err := o.filter.checkRanges(); err != nil {
 		return err
@@ -139,7 +138,7 @@ func (o *showOptions) run(c *cobra.Command, draw drawing) error {
 		var b bytes.Buffer
 		failure := draw(ctx, o, client, &b)
 		var losses lossError
-		if failure != nil && !errors.As(failure, &losses) { // losses have been drawn, and are to be seen
+		if failure != nil && !errors.As(failure, &losses) { // lossError: the view was drawn, so show it
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -163,15 +162,16 @@ func (o *showOptions) run(c *cobra.Command, draw drawing) error {
 	}
 }
 
-// redraw makes of what was drawn what draws it over what a window has shown before (ECMA-48: go
-// home, erase each line, with the last one all that is below). Lines that are too long go on in the
-// next; what does not fit then is left out: the first line is to stay in sight.
+// redraw converts a drawing to one that overwrites the previous one in the window (ECMA-48: cursor
+// home, erase each line, and at the last line all below). Lines that are too long continue on the
+// next line. Lines that don't fit in the window are left out at the end, so that the first line
+// stays visible.
 func redraw(b *bytes.Buffer, width, height int) {
 	var lines []string
 	for line := range strings.SplitSeq(strings.TrimRight(b.String(), "\n"), "\n") {
 		lines = append(lines, folded(line, width)...)
 	}
-	room := max(height-1, 1) // the cursor rests below
+	room := max(height-1, 1) // the cursor stays on the last line
 	if len(lines) > room {
 		seen := max(room-1, 1)
 		more := folded(fmt.Sprintf("… and %d lines more", len(lines)-seen), width)[0]
@@ -189,7 +189,7 @@ func redraw(b *bytes.Buffer, width, height int) {
 	}
 }
 
-// folded returns a line in pieces that are not longer than a window is wide.
+// folded splits a line into pieces as wide as the window.
 func folded(line string, width int) (pieces []string) {
 	all := []rune(line)
 	for ; len(all) > width; all = all[width:] {
@@ -198,7 +198,7 @@ func folded(line string, width int) (pieces []string) {
 	return append(pieces, string(all))
 }
 
-// draw draws a view.
+// draw requests the state and prints the view.
 func (v *view) draw(ctx context.Context, o *showOptions, c *console.Client, out io.Writer) error {
 	r, headline, err := o.ask(ctx, c, v.draws)
 	if err != nil {
@@ -207,8 +207,8 @@ func (v *view) draw(ctx context.Context, o *showOptions, c *console.Client, out 
 	return o.print(out, r, headline, v.tables)
 }
 
-// ask returns the part of the state that a view draws and the filters let pass, and the first line
-// of all views, which is of the whole switch.
+// ask returns the part of the state that a view draws, filtered, and the first line of all views,
+// which covers the whole switch.
 func (o *showOptions) ask(ctx context.Context, c *console.Client, draws part) (r *state.Switch, headline string,
 	err error) {
 	if r, err = c.State(ctx); err != nil {
@@ -234,7 +234,7 @@ func (o *showOptions) ask(ctx context.Context, c *console.Client, draws part) (r
 	return r, headline, err
 }
 
-// print writes the JSON of a part of the state, or for people tables below what comes first.
+// print writes the state as JSON, or the text first and then the tables.
 func (o *showOptions) print(out io.Writer, r *state.Switch, first string, tables func(*state.Switch) []table) error {
 	if o.asJSON {
 		return writeDocument(out, r)
@@ -255,7 +255,7 @@ func (o *showOptions) print(out io.Writer, r *state.Switch, first string, tables
 	return err
 }
 
-// overview draws what one wants to know first. For programs it is all that is known.
+// overview draws the most important tables. Its JSON has no FDB.
 func overview(ctx context.Context, o *showOptions, c *console.Client, out io.Writer) error {
 	r, headline, err := o.ask(ctx, c, partPorts|partAlarms|partWorkers)
 	if err != nil {
@@ -266,7 +266,7 @@ func overview(ctx context.Context, o *showOptions, c *console.Client, out io.Wri
 	})
 }
 
-// conditions returns what there is to be said of the whole switch.
+// conditions returns the lines about the switch as a whole.
 func conditions(r *state.Switch) string {
 	var out strings.Builder
 	up, shut := 0, ""
@@ -279,7 +279,7 @@ func conditions(r *state.Switch) string {
 			shut += " " + p.Name
 		}
 	}
-	if r.Version != "" { // an older switch does not say
+	if r.Version != "" { // older switches don't report it
 		fmt.Fprintf(&out, "sluice %s, ", r.Version)
 	}
 	fmt.Fprintf(&out, "running for %s, %d of %d ports up, pause storms: %d\n", span(r.UptimeNS), up, len(r.Ports),

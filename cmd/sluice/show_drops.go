@@ -12,8 +12,8 @@ import (
 	"sluice/internal/state"
 )
 
-// lossError is that a switch has dropped so many frames of lossless classes for want of room,
-// which --fail makes a failure.
+// lossError is the error of --fail: the number of frames of lossless classes that the switch
+// dropped because buffers were full.
 type lossError uint64
 
 func (n lossError) Error() string { return fmt.Sprintf("lossless drops: %d", uint64(n)) }

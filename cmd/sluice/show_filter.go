@@ -11,8 +11,7 @@ import (
 	"sluice/internal/state"
 )
 
-// filter limits what a view of show prints: to some ports, classes of service and VLANs. An
-// empty list lets everything pass.
+// filter limits a view to some ports, classes of service and VLANs. An empty list means all.
 type filter struct {
 	ports []string
 	cos   []int
@@ -21,7 +20,7 @@ type filter struct {
 
 const lastVLAN = 4094 // IEEE 802.1Q, 9.6
 
-// The flags of a filter.
+// The flags of the filters.
 const (
 	portFilter = "port"
 	cosFilter  = "cos"
@@ -30,7 +29,7 @@ const (
 
 var allFilters = []string{portFilter, cosFilter, vlanFilter}
 
-// filtersOf lists the filters that each view takes. A view that is not listed takes none.
+// filtersOf lists the filters of each view. Other views have none.
 var filtersOf = map[string][]string{
 	"drops":      {portFilter, cosFilter},
 	"ets":        {portFilter, cosFilter},
@@ -43,7 +42,7 @@ var filtersOf = map[string][]string{
 	"watermarks": {portFilter, cosFilter},
 }
 
-// declare gives a view the flags of the filters that it takes.
+// declare adds to a view the flags of its filters.
 func (f *filter) declare(view *cobra.Command) {
 	flags := view.Flags()
 	for _, name := range filtersOf[view.Name()] {
@@ -59,7 +58,7 @@ func (f *filter) declare(view *cobra.Command) {
 	}
 }
 
-// filterHelp lists, for each filter, the views that take it.
+// filterHelp lists, for each filter, the views that have it.
 func filterHelp() string {
 	var b strings.Builder
 	for _, name := range allFilters {
@@ -75,7 +74,7 @@ func filterHelp() string {
 	return b.String()
 }
 
-// checkRanges rejects numbers that no class or VLAN has.
+// checkRanges rejects numbers outside the range of classes and VLANs.
 func (f *filter) checkRanges() error {
 	if err := checkCoS(f.cos); err != nil {
 		return err
@@ -88,7 +87,7 @@ func (f *filter) checkRanges() error {
 	return nil
 }
 
-// checkCoS rejects what --cos says if there is no such class of service.
+// checkCoS rejects values of --cos outside 0 to 7.
 func checkCoS(list []int) error {
 	for _, cos := range list {
 		if cos < 0 || cos > 7 {
@@ -98,7 +97,7 @@ func checkCoS(list []int) error {
 	return nil
 }
 
-// checkPorts rejects a port that the switch does not have.
+// checkPorts rejects ports that the switch does not have.
 func (f *filter) checkPorts(r *state.Switch) error {
 	var names []string
 	for i := range r.Ports {
@@ -113,8 +112,9 @@ func (f *filter) checkPorts(r *state.Switch) error {
 	return nil
 }
 
-// dimension is what a filter names. A table or a part of the state that does not tell it apart does
-// not pass the filter, since its numbers are of the others as well.
+// dimension is a set of properties that filters select by. A table, or a part of the state, that
+// does not separate by a selected dimension is hidden, because its numbers would include everything
+// else.
 type dimension uint8
 
 const (
@@ -123,7 +123,7 @@ const (
 	byVLAN
 )
 
-// names returns what the filter names.
+// names returns the dimensions that the filter selects by.
 func (f *filter) names() (all dimension) {
 	if len(f.ports) > 0 {
 		all |= byPort
@@ -137,10 +137,10 @@ func (f *filter) names() (all dimension) {
 	return all
 }
 
-// passes tells whether a table tells apart all that the filter names.
+// passes reports whether a table separates all dimensions that the filter selects by.
 func (f *filter) passes(t *table) bool { return f.names()&^t.apart == 0 }
 
-// apply removes from a state what does not pass the filter.
+// apply removes from the state all that the filter excludes.
 func (f *filter) apply(r *state.Switch) {
 	r.Ports = slices.DeleteFunc(r.Ports, func(p state.Port) bool { return lacks(f.ports, p.Name) })
 	for i := range r.Ports {
@@ -167,7 +167,7 @@ func (f *filter) apply(r *state.Switch) {
 	}
 }
 
-// lacks tells whether a value is not among those wanted. If none is named, all are.
+// lacks reports whether value is excluded by a list. An empty list excludes nothing.
 func lacks[T comparable](wanted []T, value T) bool {
 	return len(wanted) > 0 && !slices.Contains(wanted, value)
 }

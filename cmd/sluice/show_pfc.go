@@ -43,8 +43,7 @@ func pfcTables(r *state.Switch) []table {
 	}
 }
 
-// controlTable shows which MAC control frames a port has received, and those that it did not obey,
-// or not without a word.
+// controlTable shows the MAC control frames that each port received, and those with faults.
 func controlTable(r *state.Switch) table {
 	t := table{title: "MAC control frames received, none of which is forwarded:", apart: byPort, none: "none",
 		columns: []column{
@@ -59,7 +58,7 @@ func controlTable(r *state.Switch) table {
 	return t
 }
 
-// pauseTable shows what the frames came to, for the priorities that may be paused or were.
+// pauseTable shows the resulting pauses, for lossless priorities and others that were paused.
 func pauseTable(r *state.Switch) table {
 	t := table{title: "Pauses, of the peer (TX) and of us (RX):", none: "none", columns: []column{
 		text("PORT"), number("PRIORITY"), count("TX PAUSES"), count("TX TIME"), text("TX NOW"), count("RX PAUSES"),

@@ -45,8 +45,7 @@ the counters, divided by those of now_ns.`,
 	return c
 }
 
-// ratedPorts draws the tables of ports with their rates. The first time that takes as long as the
-// interval.
+// ratedPorts draws ports with their rates. The first drawing takes as long as the interval.
 func ratedPorts(interval time.Duration) drawing {
 	var before *state.Switch
 	return func(ctx context.Context, o *showOptions, c *console.Client, out io.Writer) error {
@@ -85,7 +84,7 @@ func rateTable(now, before *state.Switch) table {
 	return t
 }
 
-// perSecond is a number per second, rounded.
+// perSecond is a rate per second, printed without decimals.
 type perSecond float64
 
 func (r perSecond) String() string {
@@ -95,5 +94,5 @@ func (r perSecond) String() string {
 	return screen.Number(float64(r))
 }
 
-// fixedRate is a percentage with one decimal, if it is known.
+// fixedRate is a percentage with one decimal, or nothing if unknown.
 func fixedRate(x float64) fixed { return fixed{x, 1, !screen.Known(x)} }

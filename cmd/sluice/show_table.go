@@ -12,28 +12,28 @@ import (
 	"sluice/internal/state"
 )
 
-// table is one table of what `show` prints for people.
+// table is one table that show prints.
 type table struct {
 	title   string // above the table; empty: none
 	apart   dimension
 	columns []column
-	rows    [][]any  // a value for each column
-	none    string   // in place of a table without rows
+	rows    [][]any  // one value per column
+	none    string   // printed if there are no rows
 	notes   []string // below the table
 }
 
-// column is a column of a table.
+// column is the heading and format of a column.
 type column struct {
 	head   string // above the column
-	number bool   // aligned to the right
-	counts bool   // a row in which all columns that count have nothing but zeros is hidden by --nonzero
+	number bool   // right-aligned
+	counts bool   // --nonzero hides rows whose counting columns are all zero
 }
 
 func text(head string) column   { return column{head: head} }
 func number(head string) column { return column{head: head, number: true} }
 func count(head string) column  { return column{head: head, number: true, counts: true} }
 
-// of is how much is used of what there is. 0 is no limit where open.
+// of is an amount in use and its limit. With open, a limit of 0 means none.
 type of struct {
 	used, limit int
 	open        bool
@@ -46,12 +46,12 @@ func (o of) String() string {
 	return fmt.Sprintf("%d/%d", o.used, o.limit)
 }
 
-// pair is two counts that belong together.
+// pair is two related counts.
 type pair [2]uint64
 
 func (p pair) String() string { return fmt.Sprintf("%d/%d", p[0], p[1]) }
 
-// fixed is a number with so many decimals; absent is that there is none.
+// fixed is a number with a fixed number of decimals, or absent.
 type fixed struct {
 	value    float64
 	decimals int
@@ -65,7 +65,7 @@ func (f fixed) String() string {
 	return fmt.Sprintf("%.*f", f.decimals, f.value)
 }
 
-// span is a time in ns, rounded.
+// span is a time in ns, printed rounded.
 type span int64
 
 func (s span) String() string {
@@ -85,7 +85,7 @@ func (s span) String() string {
 	return d.Round(time.Second).String()
 }
 
-// micros is a time in ns, in µs with so many decimals.
+// micros is a time in ns, printed in µs.
 type micros struct {
 	ns       int64
 	decimals int
@@ -93,17 +93,17 @@ type micros struct {
 
 func (m micros) String() string { return fixed{float64(m.ns) / 1e3, m.decimals, false}.String() }
 
-// moment is a time, seen from another one.
+// moment is a time, printed with its date unless it is on the same day as now.
 type moment struct{ at, now time.Time }
 
 func (m moment) String() string { return state.Clock(m.at, m.now) }
 
-// bits is a rate in bit/s; 0 is none.
+// bits is a rate in bit/s; 0 means none.
 type bits uint64
 
 func (b bits) String() string { return rateText(uint64(b)) }
 
-// weight is a share, or that strict ones come first.
+// weight is the weight of a queue or group, or strict priority.
 type weight struct {
 	value  int
 	strict bool
@@ -116,7 +116,7 @@ func (w weight) String() string {
 	return fmt.Sprint(w.value)
 }
 
-// yes is a bool, as a word where it is true.
+// yes is a bool, printed as a word if it is true.
 type yes struct {
 	is   bool
 	word string
@@ -129,10 +129,10 @@ func (y yes) String() string {
 	return nothing
 }
 
-// shown is what stands in a table for a value.
+// shown formats the value of a cell.
 func shown(v any) string { return orNothing(fmt.Sprint(v)) }
 
-// zero tells whether a value counts nothing.
+// zero reports whether a value counts as zero for --nonzero.
 func zero(v any) bool {
 	switch v := v.(type) {
 	case of:
@@ -149,7 +149,7 @@ func zero(v any) bool {
 	return fmt.Sprint(v) == "0"
 }
 
-// hideZeros takes the rows away that count nothing. If none is left, that is what is said.
+// hideZeros removes rows whose counts are all zero. If no rows are left, the table says so.
 func (t *table) hideZeros() {
 	if len(t.rows) > 0 {
 		t.none = "all are 0"
@@ -166,7 +166,7 @@ func (t *table) hideZeros() {
 	})
 }
 
-// print writes the table as SONiC's tools do: heads, dashes, rows.
+// print writes the table in the layout of SONiC's tools: headings, dashes, rows.
 func (t *table) print(w io.Writer) {
 	if t.title != "" {
 		fmt.Fprintln(w, t.title)
@@ -175,7 +175,7 @@ func (t *table) print(w io.Writer) {
 		fmt.Fprintln(w, orNothing(t.none))
 		return
 	}
-	var lines [][]string // by column
+	var lines [][]string // one slice per column
 	for i, c := range t.columns {
 		cells := []string{c.head, ""}
 		width := utf8.RuneCountInString(c.head)
@@ -206,5 +206,5 @@ func (t *table) print(w io.Writer) {
 	}
 }
 
-// showWidth is the columns of a window that need not be widened for what `show` prints.
+// showWidth is the width to which notes are wrapped; the tables fit it too.
 const showWidth = 80

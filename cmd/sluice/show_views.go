@@ -7,7 +7,7 @@ import (
 	"sluice/internal/state"
 )
 
-// views are the sub-commands of `show` that have no flags of their own.
+// views are the sub-commands of show without flags of their own.
 var views = []view{
 	{"pg", "What priority groups hold, held at most, and have dropped", partPorts, groupTables},
 	{"queues", "What waits in the egress queues, was sent and was dropped", partPorts, queueTables},
@@ -17,7 +17,7 @@ var views = []view{
 	{"workers", "Where the workers' time goes, and the longest gaps of their loops", partWorkers, workerTables},
 }
 
-// aliases are further names of views, some of them SONiC's.
+// aliases are other names of views, some of them from SONiC.
 var aliases = map[string][]string{
 	"fdb":    {"mac"},
 	"pg":     {"priority-groups", "priority-group"},
@@ -49,7 +49,7 @@ func portTables(r *state.Switch) []table {
 				"were refused: mode: copy does without such a driver",
 				p.Name, p.GivenTwice))
 		}
-		if p.LinkSpeed != p.Speed && p.LinkSpeed > 0 { // an older switch does not say
+		if p.LinkSpeed != p.Speed && p.LinkSpeed > 0 { // older switches don't report it
 			t.notes = append(t.notes, fmt.Sprintf("%s: its link has %s, by which pauses and headroom count", p.Name,
 				rateText(p.LinkSpeed)))
 		}
@@ -69,7 +69,7 @@ func portState(p *state.Port) string {
 	return "down"
 }
 
-// byPriority returns a table with a row for each port and a column for each priority.
+// byPriority returns a table with a row per port and a column per priority.
 func byPriority(r *state.Switch, title, port, prefix string, value func(*state.CoS) uint64) table {
 	t := table{title: title, apart: byPort | byCoS, columns: []column{text(port)}}
 	for i := range r.Ports {
@@ -85,7 +85,7 @@ func byPriority(r *state.Switch, title, port, prefix string, value func(*state.C
 	return t
 }
 
-// perCoS adds the rows that a function has for each port and CoS; nil is none.
+// perCoS adds the row that a function returns for each port and CoS, unless it is nil.
 func (t *table) perCoS(r *state.Switch, row func(*state.Port, *state.CoS) []any) {
 	t.apart = byPort | byCoS
 	for i := range r.Ports {
@@ -128,7 +128,7 @@ func queueTables(r *state.Switch) []table {
 
 func used(l *state.Level) of { return of{l.Used, l.Limit, false} }
 
-// poolTables shows the memory that groups and queues share.
+// poolTables shows the memory that priority groups and queues share.
 func poolTables(r *state.Switch) []table {
 	t := table{title: fmt.Sprintf("Buffer pools, cells of %d bytes:", r.CellBytes), columns: []column{
 		number("WORKER"), text("POOL"), count("SHARED"), number("PEAK"), count("HEADROOM"), number("PEAK"),
@@ -217,8 +217,8 @@ func fdbTables(r *state.Switch) []table {
 	return []table{t, learning, sourceTable(r)}
 }
 
-// sourceTable shows by which ports frames came whose source addresses point to a loop, a flood of
-// addresses or a wrong configuration.
+// sourceTable shows, for each port, the source addresses that indicate a loop, an address flood or
+// a misconfiguration.
 func sourceTable(r *state.Switch) table {
 	t := table{title: "Source addresses by port:", apart: byPort, columns: []column{
 		text("PORT"), count("MOVED"), count("NO ROOM"), count("PINNED"), count("OWN"),

@@ -8,7 +8,7 @@ import (
 	"sluice/internal/state"
 )
 
-// summary prints what a switch has done.
+// summary prints the final counters of a switch.
 func summary(w io.Writer, r *state.Switch, asJSON bool) error {
 	if asJSON {
 		return writeDocument(w, r)

@@ -13,22 +13,22 @@ import (
 	"sluice/internal/screen"
 )
 
-// What a terminal is told, in the sequences of ECMA-48 and, with a question mark, of DEC's
-// terminals, which all that call themselves xterm, screen, tmux or linux obey.
+// Terminal sequences from ECMA-48 and, with a question mark, from DEC. All terminals named xterm,
+// screen, tmux or linux understand them.
 const (
-	// takeScreen goes to the alternate screen, so that what was there before comes back at the end;
-	// it hides the cursor and cuts lines that are too long, as they are for a moment when the
-	// window becomes narrower, instead of wrapping them.
+	// takeScreen switches to the alternate screen, so that giveScreen restores what was there
+	// before. It hides the cursor, and cuts long lines instead of wrapping them: lines are briefly
+	// too long when the window gets narrower.
 	takeScreen = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 	giveScreen = "\x1b[?7h\x1b[?25h\x1b[?1049l"
 
 	cursorHome  = "\x1b[H"
 	clearLine   = "\x1b[2K"
-	clearBelow  = "\x1b[J" // and what is behind the cursor
+	clearBelow  = "\x1b[J" // erase all after the cursor
 	styleNormal = "\x1b[m"
 )
 
-// styleCodes are what makes a line look other than plain.
+// styleCodes are the sequences that start a style.
 var styleCodes = map[screen.Style]string{
 	screen.Heading: "\x1b[1m",    // bold
 	screen.Good:    "\x1b[32m",   // green
@@ -36,17 +36,16 @@ var styleCodes = map[screen.Style]string{
 	screen.Faint:   "\x1b[2m",
 }
 
-// terminal is the window that somebody looks at, and the keys under their fingers.
+// terminal is a window and its keyboard.
 type terminal struct {
 	in, out *os.File
-	styles  bool          // lines may have styles
-	taken   bool          // by us
-	found   *unix.Termios // how the keyboard was before; nil if there is none, or it is not taken
+	styles  bool          // use colours and bold
+	taken   bool          // between take and give
+	found   *unix.Termios // settings of the keyboard before take; nil: not taken, or no keyboard
 }
 
-// newTerminal returns the terminal that the program writes to, or nil if it writes to something
-// else, or to a terminal that is said to be dumb. Colours and the like are used unless the
-// environment says NO_COLOR (no-color.org).
+// newTerminal returns the terminal that the program writes to, or nil if out is not a terminal or a
+// dumb one. Styles are off if NO_COLOR is set (no-color.org).
 func newTerminal(in io.Reader, out io.Writer) *terminal {
 	o, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(o.Fd())) || os.Getenv("TERM") == "dumb" {
@@ -59,8 +58,8 @@ func newTerminal(in io.Reader, out io.Writer) *terminal {
 	return t
 }
 
-// size returns how many characters and lines the window has. A terminal that does not know is taken
-// for one of 80 by 24.
+// size returns the width and height of the window in characters, or 80 by 24 if the terminal does
+// not know.
 func (t *terminal) size() (width, height int) {
 	width, height, err := term.GetSize(int(t.out.Fd()))
 	if err != nil || width == 0 || height == 0 {
@@ -69,9 +68,9 @@ func (t *terminal) size() (width, height int) {
 	return width, height
 }
 
-// take makes the window ours until give. Keys come one by one and are not shown; Ctrl-C and Ctrl-\
-// go on sending signals, and Ctrl-Z is a key. To take it again does no harm, and mends what others
-// have done to it meanwhile.
+// take takes over the window until give. Keys arrive one by one and are not echoed; Ctrl-C and
+// Ctrl-\ still send signals, but Ctrl-Z is a key. Taking the window again is safe, and undoes what
+// other programs have changed.
 func (t *terminal) take() error {
 	if t.in != nil {
 		if t.found == nil {
@@ -83,7 +82,7 @@ func (t *terminal) take() error {
 		}
 		ours := *t.found
 		ours.Lflag &^= unix.ICANON | unix.ECHO
-		ours.Cc[unix.VMIN], ours.Cc[unix.VTIME], ours.Cc[unix.VSUSP] = 1, 0, 0 // none (_POSIX_VDISABLE)
+		ours.Cc[unix.VMIN], ours.Cc[unix.VTIME], ours.Cc[unix.VSUSP] = 1, 0, 0 // no suspend key (_POSIX_VDISABLE)
 		if err := unix.IoctlSetTermios(int(t.in.Fd()), unix.TCSETS, &ours); err != nil {
 			return err
 		}
@@ -93,8 +92,8 @@ func (t *terminal) take() error {
 	return err
 }
 
-// give leaves window and keyboard as they were found. Keys that nobody has read are forgotten: they
-// were not meant for whoever reads the keyboard next.
+// give restores the window and the keyboard. It discards unread keys, which were not meant for the
+// next program.
 func (t *terminal) give() (err error) {
 	if t.taken {
 		t.taken = false
@@ -107,18 +106,16 @@ func (t *terminal) give() (err error) {
 	return err
 }
 
-// suspend gives the window to the shell, stops, and takes the window again when the program goes
-// on. The signal is the one that the terminal itself would send (Ctrl-Z is only a key while the
-// window is ours), to whom it would send it: the kernel ignores it where there is no shell that
-// could let us go on.
+// suspend gives the window back, stops the process, and takes the window again when the process
+// continues. It signals its process group with SIGTSTP as the terminal does for Ctrl-Z, which take
+// has made a key. The kernel ignores the signal if no shell could continue the process.
 func (t *terminal) suspend() error {
 	err := errors.Join(t.give(), unix.Kill(0, unix.SIGTSTP))
-	time.Sleep(50 * time.Millisecond) // in which it comes
+	time.Sleep(50 * time.Millisecond) // until the signal arrives
 	return errors.Join(err, t.take())
 }
 
-// draw replaces what the window shows by as many lines as it has, in one write, so that no half of
-// it is ever seen.
+// draw replaces the contents of the window in one write, so that no partial screen is visible.
 func (t *terminal) draw(lines []screen.Line) error {
 	var b strings.Builder
 	b.WriteString(cursorHome)
@@ -137,8 +134,8 @@ func (t *terminal) draw(lines []screen.Line) error {
 	return err
 }
 
-// keys sends what is typed, as it comes, until the terminal is gone; then it closes the channel.
-// Without a keyboard it never sends anything.
+// keys returns a channel of typed characters, closed when the terminal is gone. Without a keyboard
+// nothing is ever sent.
 func (t *terminal) keys() <-chan string {
 	typed := make(chan string)
 	if t.in == nil {

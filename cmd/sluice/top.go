@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// shortestInterval bounds what looking may cost a switch.
+	// shortestInterval limits the load on the switch.
 	shortestInterval = 100 * time.Millisecond
-	// firstInterval is how long somebody waits for the first rates.
+	// firstInterval is the time until the first rates.
 	firstInterval = 500 * time.Millisecond
-	// topPatience is how long an answer may take before the view says that there is none.
+	// topPatience is how long an answer may take before it counts as missing.
 	topPatience = 3 * time.Second
-	// plainWidth is how wide lines are that do not go to a terminal.
+	// plainWidth is the width of lines that do not go to a terminal.
 	plainWidth = 80
 )
 
@@ -71,7 +71,7 @@ What does not go to a terminal is plain text, 80 characters wide, one look after
 			t.client.Patience = topPatience
 			l := t.ask(c.Context())
 			if l.err != nil && c.Context().Err() == nil {
-				return l.err // no switch to begin with; one that ends later may come back
+				return l.err // no switch at the start; later, one that has ended may come back
 			}
 			t.take(l)
 			if w := newTerminal(c.InOrStdin(), c.OutOrStdout()); w != nil && !o.once {
@@ -86,7 +86,7 @@ What does not go to a terminal is plain text, 80 characters wide, one look after
 	return c
 }
 
-// checkInterval refuses to look too often.
+// checkInterval rejects intervals that are too short.
 func checkInterval(flag string, d time.Duration) error {
 	if d < shortestInterval {
 		return cli.Usage(fmt.Errorf("%s %v is too short: %v is the least", flag, d, shortestInterval))
@@ -94,15 +94,15 @@ func checkInterval(flag string, d time.Duration) error {
 	return nil
 }
 
-// top is a view of a switch that goes on.
+// top is a continuous view of a switch.
 type top struct {
 	topOptions
 	client     *console.Client
 	view       screen.View
-	receivedAt time.Time // when the report that is shown came
+	receivedAt time.Time // when the report on screen arrived
 }
 
-// look is an answer of the switch, or why there is none.
+// look is an answer of the switch, or the reason why there is none.
 type look struct {
 	report *state.Switch
 	err    error
@@ -114,8 +114,8 @@ func (t *top) ask(ctx context.Context) look {
 	return look{r, err}
 }
 
-// watch sends a look after every interval, until ctx is done. The first comes sooner, since it is
-// the second in all, and without two there are no rates.
+// watch sends a look after each interval until ctx is done. The first look comes after
+// firstInterval at most, since rates need two reports.
 func (t *top) watch(ctx context.Context) <-chan look {
 	looks := make(chan look)
 	go func() {
@@ -130,7 +130,7 @@ func (t *top) watch(ctx context.Context) <-chan look {
 	return looks
 }
 
-// take makes a look what is shown.
+// take updates the view with a look.
 func (t *top) take(l look) {
 	if l.err != nil {
 		t.view.Trouble = l.err.Error() + "; trying again"
@@ -139,7 +139,7 @@ func (t *top) take(l look) {
 	t.view.Before, t.view.Now, t.view.Trouble, t.receivedAt = t.view.Now, l.report, "", time.Now()
 }
 
-// lines draws the view for a window; a height of 0 is no window.
+// lines draws the view for a window, or for plain output with height 0.
 func (t *top) lines(width, height int) []screen.Line {
 	t.view.Width, t.view.Height, t.view.Silence = width, height, time.Since(t.receivedAt)
 	lines, furthest := t.view.Draw()
@@ -157,8 +157,7 @@ func (t *top) print(out io.Writer) error {
 	return err
 }
 
-// plain prints the view after each further look, which has rates, until ctx is done; or one, if it
-// is to be one.
+// plain prints the view after each interval until ctx is done, or only once with --once.
 func (t *top) plain(ctx context.Context, out io.Writer) error {
 	for first := true; cli.Sleep(ctx, t.interval) == nil; first = false {
 		l := t.ask(ctx)
@@ -181,9 +180,9 @@ func (t *top) plain(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// onTerminal shows the view in a window until somebody has seen enough.
+// onTerminal shows the view in a window until the user quits or ctx is done.
 func (t *top) onTerminal(ctx context.Context, w *terminal) (err error) {
-	ctx, stop := signal.NotifyContext(ctx, unix.SIGHUP, unix.SIGQUIT) // beside those that main listens to
+	ctx, stop := signal.NotifyContext(ctx, unix.SIGHUP, unix.SIGQUIT) // in addition to those of cli.Run
 	defer stop()
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, unix.SIGWINCH, unix.SIGCONT)
@@ -212,9 +211,9 @@ func (t *top) onTerminal(ctx context.Context, w *terminal) (err error) {
 			case actionSuspend:
 				err = w.suspend()
 			}
-		case s := <-signals: // of a new size (SIGWINCH) the next drawing takes note
+		case s := <-signals: // after SIGWINCH, the next drawing has the new size
 			if s == unix.SIGCONT {
-				err = w.take() // others may have had the window since SIGSTOP
+				err = w.take() // after SIGSTOP, other programs may have used the window
 			}
 		}
 		if err != nil {
@@ -223,7 +222,8 @@ func (t *top) onTerminal(ctx context.Context, w *terminal) (err error) {
 	}
 }
 
-// topKeys are what keys do. What a terminal sends for the arrows depends on its mode (DECCKM).
+// topKeys are the keys that change the view. Arrow keys have two sequences, depending on the
+// terminal's mode (DECCKM).
 var topKeys = []struct {
 	typed string
 	do    func(*screen.View)
@@ -237,7 +237,7 @@ var topKeys = []struct {
 	{"\t", func(v *screen.View) { v.Section, v.Scroll = (v.Section+1)%screen.Sections, 0 }},
 }
 
-// action is what keys ask for beyond another view.
+// action is what a key requests apart from a change of the view.
 type action int
 
 const (
@@ -246,7 +246,7 @@ const (
 	actionEnd
 )
 
-// handleKeys does what keys say, and nothing of what it does not know.
+// handleKeys handles typed keys and ignores unknown ones.
 func (t *top) handleKeys(typed string) action {
 next:
 	for typed != "" {
@@ -273,8 +273,8 @@ next:
 	return actionNone
 }
 
-// behindSequence returns what follows a sequence that begins a text: the letters in it are no keys.
-// Beside control sequences (ECMA-48, 5.4) and those of function keys that is a key with Alt.
+// behindSequence returns the text after its leading escape sequence, whose letters must not be
+// taken for keys: a control sequence (ECMA-48, 5.4), a function key, or a key with Alt.
 func behindSequence(typed string) string {
 	end := 2
 	if strings.HasPrefix(typed, "\x1b[") || strings.HasPrefix(typed, "\x1bO") {
