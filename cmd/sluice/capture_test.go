@@ -15,7 +15,7 @@ import (
 	"sluice/pfc"
 )
 
-// captureConfiguration has much that frames can be dropped for: port1 takes shorter frames than its
+// captureConfiguration gives many reasons to drop frames: port1 accepts shorter frames than its
 // host sends, few broadcasts and one VLAN; port2 is slow and its queue short.
 const captureConfiguration = `
 classes:
@@ -27,7 +27,7 @@ ports:
 control: {socket: %s}
 `
 
-// startCapture launches `sluice capture` and returns when the switch captures.
+// startCapture starts `sluice capture` and waits until the switch captures.
 func startCapture(t *testing.T, of *program.Running, captures int, socket string, args ...string) *program.Running {
 	t.Helper()
 	p := program.Launch(t, nil, append([]string{"capture", "--socket", socket}, args...)...)
@@ -35,8 +35,7 @@ func startCapture(t *testing.T, of *program.Running, captures int, socket string
 	return p
 }
 
-// tsharkFields has tshark read some fields of the packets of a file that match a filter: a line
-// each.
+// tsharkFields returns fields of the packets in a file that match a filter, one line per packet.
 func tsharkFields(t *testing.T, file, filter string, fields ...string) (lines []string) {
 	t.Helper()
 	args := []string{"-n", "-r", file, "-Y", filter, "-T", "fields"}
@@ -56,16 +55,16 @@ func tsharkFields(t *testing.T, file, filter string, fields ...string) (lines []
 	return lines
 }
 
-// TestCaptureOfDropsShowsTheReasons: drops are provoked, and tshark finds in the file as many with
-// each reason as the switch has counted, at the port and in the class where it has; and the frames
-// are those that were sent.
+// TestCaptureOfDropsShowsTheReasons provokes drops. For each reason, port and class, tshark must
+// find as many drops in the file as the switch counted, and the frames must be those that were
+// sent.
 func TestCaptureOfDropsShowsTheReasons(t *testing.T) {
 	socket := program.SocketPath(t)
 	_, p, one, two := newPlainPair(t, fmt.Sprintf(captureConfiguration, socket))
-	two.send(plainFrame(senderMAC, receiverMAC, 100, 60)) // so that it is known
+	two.send(plainFrame(senderMAC, receiverMAC, 100, 60)) // to be learned
 	one.awaitReceived(1)
 	file := filepath.Join(t.TempDir(), "drops.pcapng")
-	// all of them are within the budget of an iteration
+	// With this snap length, all of them are within the budget of an iteration.
 	c := startCapture(t, p, 1, socket, "--drops", "--snaplen", "64", "-w", file)
 
 	one.send(plainFrame(receiverMAC, senderMAC, 100, 1500)) // oversize
@@ -126,8 +125,8 @@ func plainFrame(to, from []byte, vid byte, length int) []byte {
 	return f
 }
 
-// TestCaptureOnItsWay: two at once are one too many; a pipe gets a file too; a limit ends a
-// capture; the end of the switch ends one well; and what is wrong is said.
+// TestCaptureOnItsWay checks that a second capture at the same time is rejected, that a capture can
+// go to a pipe, that it ends with its limit or with the switch, and that bad flags are reported.
 func TestCaptureOnItsWay(t *testing.T) {
 	socket := program.SocketPath(t)
 	_, p, one, two := newPlainPair(t, fmt.Sprintf(captureConfiguration, socket))
@@ -194,7 +193,7 @@ func TestCaptureOnItsWay(t *testing.T) {
 	}
 }
 
-// checkRefusals asks for captures that can't be.
+// checkRefusals starts captures with invalid flags.
 func checkRefusals(t *testing.T, socket string) {
 	t.Helper()
 	for _, wrong := range []struct {
@@ -217,8 +216,8 @@ func checkRefusals(t *testing.T, socket string) {
 	}
 }
 
-// TestCaptureClientsThatFail: a disk that is full is named; who is killed leaves the switch to the
-// next, and to the rest of its work.
+// TestCaptureClientsThatFail checks that a full disk is reported, and that the switch keeps running
+// and accepts the next capture after a client was killed.
 func TestCaptureClientsThatFail(t *testing.T) {
 	socket := program.SocketPath(t)
 	_, p, one, two := newPlainPair(t, fmt.Sprintf(captureConfiguration, socket))

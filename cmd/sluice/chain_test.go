@@ -14,14 +14,14 @@ import (
 	"sluice/pfc"
 )
 
-// A chain of switches: two hosts, each at a switch of its own, and behind a third switch the target
-// of both. What stops the target has to stop the hosts, hop by hop. Each host's VLAN leads to the
-// target alone.
+// A chain of switches: two hosts, each on its own switch, and a third switch with the target of
+// both. Pauses of the target must reach the hosts hop by hop. The VLAN of each host leads to the
+// target only.
 //
 //	host 1 --- port1 [1] port2 --- port1 [3] port3 --- target
 //	host 2 --- port1 [2] port2 --- port2 [3]
 const (
-	// The two classes are in groups of the same weight, by default, and so take turns by the frame.
+	// By default the two classes are in groups of equal weight, so their frames alternate.
 	chainClasses = `
 classes:
   - {cos: [3], name: storage, lossless: true, share: 64KB, xon: 32KB, headroom: 8MB}
@@ -40,16 +40,16 @@ ports:
   - {device: port2, speed: 20M, vlans: [1, 102]}
   - {device: port3, speed: 2M, vlans: [1, 101, 102]}
 `
-	// From each host. Together, the lossless class alone is four times what the target takes. The
-	// other one's frames are short: a port that has not been served for a while may send many of
-	// these at once, and so keeps up with their rate even if its worker has to share a CPU.
+	// Per host. The two lossless flows alone are four times what the target can receive. Lossy
+	// frames are short: a port that was not served for a while may send many of them at once, and
+	// so keeps up with their rate even if its worker shares a CPU.
 	storageFrames, storageRate = 400, 4_000_000 // bit/s on the wire
 	lanSize, lanRate           = 60, 40_320     // 60 frames/s
 
 	chainPeriod = 3 * time.Second
 )
 
-// chain is the running chain. Its site has the hosts only.
+// chain is a running chain; its site has only the hosts.
 type chain struct {
 	program.Site
 	switches [3]*program.Running
@@ -81,14 +81,14 @@ func newChain(t *testing.T) *chain {
 	return k
 }
 
-// tell has the target send a PFC frame for the lossless class.
+// tell makes the target send a PFC frame for the lossless class.
 func (c *crew) tell(quanta uint16) {
 	f := pfc.Frame{Enable: 1 << lossless}
 	f.Quanta[lossless] = quanta
 	c.Calls <- func(int64) { c.List[0].Inject(f) }
 }
 
-// sample is what was sent and received until a moment.
+// sample is the number of frames sent and received at one time.
 type sample struct {
 	at        int64             // ns
 	sent, got map[uint32]uint64 // frames, by flow
@@ -114,7 +114,7 @@ func (c *crew) sample() sample {
 	return s
 }
 
-// period lets time pass, and does something now and then.
+// period waits for chainPeriod, calls do every 200 ms, and returns samples from its start and end.
 func (c *crew) period(do func()) (before, after sample) {
 	before = c.sample()
 	for end := time.Now().Add(chainPeriod); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
@@ -123,15 +123,15 @@ func (c *crew) period(do func()) (before, after sample) {
 	return before, c.sample()
 }
 
-// lossyRate returns how many frames of the lossy flows, 2 and 4, the target received in a second.
+// lossyRate returns the rate at which the target received the lossy flows 2 and 4, in frames/s.
 func lossyRate(before, after sample) float64 {
 	frames := after.got[2] + after.got[4] - before.got[2] - before.got[4]
 	return float64(frames) / (float64(after.at-before.at) / 1e9)
 }
 
-// TestChain stops the target's lossless class, then lets it be slower than its senders, and then
-// leaves the lossy class alone. Nothing of the lossless class is lost at any hop, and the lossy one
-// has the same in all three.
+// TestChain measures the lossy rate while the target pauses the lossless class, while the lossless
+// senders are faster than the target, and without lossless frames. The three rates must be the
+// same, and no hop may lose a lossless frame.
 func TestChain(t *testing.T) {
 	k := newChain(t)
 	flows := func(id uint32, from int) []host.Flow {
@@ -175,13 +175,13 @@ func TestChain(t *testing.T) {
 	k.end(t, c)
 }
 
-// end stops hosts and switches and checks what all of them have counted.
+// end stops the hosts and switches, and compares their counters.
 func (k *chain) end(t *testing.T, c *crew) {
 	t.Helper()
 	c.settle(1, 2, 3, 4)
-	core := k.switches[2].Stop() // it first: so what it told its peers when it ended, they have heard
+	core := k.switches[2].Stop() // first, so that the edges receive its last PFC frames
 	edges := []program.Report{k.switches[0].Stop(), k.switches[1].Stop()}
-	var told []uint64 // by the edges, of the hosts
+	var told []uint64 // PFC frames that each edge sent to its host
 	for _, r := range edges {
 		told = append(told, r.Port(t, "port1").PFC.Frames)
 	}
@@ -204,7 +204,7 @@ func (k *chain) end(t *testing.T, c *crew) {
 	logChain(t, core, edges)
 }
 
-// checkHop: all lossless frames went through a switch.
+// checkHop checks that a switch forwarded all lossless frames.
 func checkHop(t *testing.T, name string, r program.Report, frames uint64) {
 	t.Helper()
 	received, sent, drops := r.Class(lossless)
@@ -219,8 +219,8 @@ func checkHop(t *testing.T, name string, r program.Report, frames uint64) {
 	}
 }
 
-// logChain shows the PFC frames of each hop, against the direction of the data, and checks that
-// there were some and that they were heard.
+// logChain logs the PFC frames of each hop, and checks that there were some and that they were
+// received.
 func logChain(t *testing.T, core program.Report, edges []program.Report) {
 	t.Helper()
 	var table strings.Builder
@@ -234,7 +234,7 @@ func logChain(t *testing.T, core program.Report, edges []program.Report) {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%.0f\t%d\t%d\t\n", from, to, p.PFC.XOFF, p.PFC.XON, p.PFC.Refreshes,
 			float64(p.PFC.PausedPeerNS)/1e6,
 			cos.Group.Shared.Max, cos.Group.Headroom.Max)
-		if p.PFC.XOFF == 0 || p.PFC.XON == 0 { // XON: not just when the switch ended
+		if p.PFC.XOFF == 0 || p.PFC.XON == 0 { // XON: the pauses did not only come from the end of the switch
 			t.Errorf("%s to %s: %d XOFF, %d XON", from, to, p.PFC.XOFF, p.PFC.XON)
 		}
 	}

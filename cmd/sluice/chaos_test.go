@@ -30,11 +30,11 @@ var (
 	chaosSeed = flag.Uint64("chaos-seed", 0, "the seed of TestChaos; 0: another one each time")
 )
 
-// chaos is a scene on which things happen at random, all of them to port 3 or to the program.
+// chaos is a scene with random events, all of them on port 3 or in the program.
 type chaos struct {
 	*scene
 	*rand.Rand
-	clients []net.Conn // silent ones
+	clients []net.Conn // that send nothing
 	happens []happening
 }
 
@@ -57,11 +57,11 @@ func newChaos(x *scene, random *rand.Rand) *chaos {
 		{name: "capture", do: (*chaos).capture},
 		{name: "storm", do: func(c *chaos) {
 			order := console.StormOrder{Device: "port3", CoS: []int{c.IntN(8)}, On: c.IntN(2) == 0}
-			_, _ = c.client.Storm(c.t.Context(), order) // refused where there is no such class
+			_, _ = c.client.Storm(c.t.Context(), order) // rejected if there is no such class
 		}},
 		{name: "port shut and opened", do: func(c *chaos) {
 			for _, shut := range []bool{true, false} {
-				// refused while there is no port 3
+				// Rejected while there is no port 3.
 				_, _ = c.client.Port(c.t.Context(), console.PortOrder{Device: "port3", Shut: shut})
 				c.pause()
 			}
@@ -84,7 +84,7 @@ func newChaos(x *scene, random *rand.Rand) *chaos {
 	}}
 }
 
-// pause waits for a moment, or not at all.
+// pause waits up to 100 ms.
 func (c *chaos) pause() { time.Sleep(time.Duration(c.IntN(100)) * time.Millisecond) }
 
 func (c *chaos) downAndUp(at *netns.Namespace, device string) {
@@ -93,8 +93,7 @@ func (c *chaos) downAndUp(at *netns.Namespace, device string) {
 	program.OnLink(c.t, at, device, netlink.LinkSetUp)
 }
 
-// reload has the switch read one of several configurations, of which one is wrong and one has no
-// port 3.
+// reload makes the switch read one of four configurations; one is invalid, and one has no port 3.
 func (c *chaos) reload() {
 	text, err := os.ReadFile(c.file)
 	if err != nil {
@@ -110,13 +109,13 @@ func (c *chaos) reload() {
 		c.Signal(unix.SIGHUP)
 		return
 	}
-	// who may not wait for the answer
+	// This client may give up before the answer.
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Duration(c.IntN(200))*time.Millisecond)
 	defer cancel()
 	_, _ = c.client.Reload(ctx)
 }
 
-// capture begins a capture of port 3, and goes away in the midst of it.
+// capture starts a capture of port 3, and disconnects in the middle.
 func (c *chaos) capture() {
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Duration(c.IntN(200))*time.Millisecond)
 	defer cancel()
@@ -128,7 +127,7 @@ func (c *chaos) capture() {
 	response.Body.Close()
 }
 
-// clear clears counters, watermarks, or learned addresses of port 3 or of all.
+// clear clears counters, watermarks, or the FDB of port 3 or of all ports.
 func (c *chaos) clear() {
 	var err error
 	switch c.IntN(4) {
@@ -139,14 +138,14 @@ func (c *chaos) clear() {
 	case 2:
 		_, err = c.client.ClearFDB(c.t.Context(), console.FDBOrder{})
 	case 3:
-		_, _ = c.client.ClearFDB(c.t.Context(), console.FDBOrder{Device: "port3"}) // refused while there is no port 3
+		_, _ = c.client.ClearFDB(c.t.Context(), console.FDBOrder{Device: "port3"}) // rejected while there is no port 3
 	}
 	if err != nil {
 		c.t.Error(err)
 	}
 }
 
-// silent connects to one of the sockets and says nothing, or lets go of all who do.
+// silent opens ten silent connections to the metrics, or closes all of them.
 func (c *chaos) silent() {
 	if c.IntN(4) == 0 {
 		for _, client := range c.clients {
@@ -167,14 +166,14 @@ func (c *chaos) silent() {
 	}
 }
 
-// starve takes all further descriptors from the switch, for a moment.
+// starve briefly leaves the switch without further file descriptors.
 func (c *chaos) starve() {
 	restore := c.scene.starve()
 	c.pause()
 	restore()
 }
 
-// goroutines returns how many the switch has.
+// goroutines returns the switch's number of goroutines.
 func (c *chaos) goroutines() int {
 	body := getIn(clientIn(c.Home), "http://"+metricsAddress+"/metrics")
 	_, after, _ := bytes.Cut(body, []byte("\ngo_goroutines "))
@@ -183,7 +182,7 @@ func (c *chaos) goroutines() int {
 	return n
 }
 
-// open lists the open files of the switch, and what its sockets are.
+// open lists the switch's open files, with the details of its sockets.
 func (c *chaos) open() (list string) {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", c.Process.Pid))
 	for _, file := range files {
@@ -202,8 +201,9 @@ func (c *chaos) open() (list string) {
 	return list
 }
 
-// settled brings everything back and waits until port 3 is up and the switch has no more goroutines
-// and descriptors than these; with none given it returns those that it has.
+// settled closes the clients, and waits until port 3 is up and the switch is down to the given
+// goroutines and resources. With zero resources it does not wait for these, but returns the current
+// ones.
 func (c *chaos) settled(goroutines int, want resources) (int, resources) {
 	c.t.Helper()
 	for _, client := range c.clients {
@@ -215,7 +215,7 @@ func (c *chaos) settled(goroutines int, want resources) (int, resources) {
 	has := 0
 	quiet := func() bool {
 		has = c.goroutines()
-		time.Sleep(20 * time.Millisecond) // for that connection to be closed
+		time.Sleep(20 * time.Millisecond) // until that connection is closed
 		now = resourcesOf(c.t, c.Process.Pid)
 		return has > 0 && (want == resources{} || has <= goroutines && now.descriptors <= want.descriptors &&
 			now.mappings <= want.mappings)
@@ -229,8 +229,8 @@ func (c *chaos) settled(goroutines int, want resources) (int, resources) {
 	return has, now
 }
 
-// TestChaos has much happen to port 3 and to the program, while the hosts behind ports 1 and 2
-// exchange lossless frames. None is lost, and in the end nothing is left of it.
+// TestChaos runs random events on port 3 and in the program while the hosts behind ports 1 and 2
+// exchange lossless frames. None may be lost, and afterwards nothing may remain of the events.
 func TestChaos(t *testing.T) {
 	seed := *chaosSeed
 	if seed == 0 {
@@ -247,7 +247,7 @@ func TestChaos(t *testing.T) {
 	}
 	crew.more(50, 1, 3)
 	warm := crew.received()
-	time.Sleep(time.Second) // the runtime's goroutines have begun, and who has asked is gone
+	time.Sleep(time.Second) // until the runtime's goroutines run and the clients are gone
 	goroutines, resources := c.settled(0, resources{})
 	for end := time.Now().Add(*chaosTime); time.Now().Before(end); {
 		happens := &c.happens[c.IntN(len(c.happens))]

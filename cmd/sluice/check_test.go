@@ -14,7 +14,7 @@ import (
 	"sluice/internal/state"
 )
 
-// check runs `sluice check` and returns it, ended well.
+// check runs `sluice check`, which must succeed.
 func check(t *testing.T, args ...string) *program.Running {
 	t.Helper()
 	p := program.Launch(t, nil, append([]string{"check"}, args...)...)
@@ -24,7 +24,7 @@ func check(t *testing.T, args ...string) *program.Running {
 	return p
 }
 
-// TestCheckExamples: every example is fine, and what is printed for programs is one document.
+// TestCheckExamples checks that every example is valid, and that --json prints one document.
 func TestCheckExamples(t *testing.T) {
 	files, err := filepath.Glob("../../examples/*.yaml")
 	if err != nil || len(files) < 6 {
@@ -42,8 +42,8 @@ func TestCheckExamples(t *testing.T) {
 	}
 }
 
-// TestCheckSwitchA: Huawei's example has group 0 with weight 60, group 1 with 40, and queue 7 in
-// group 15.
+// TestCheckSwitchA checks Huawei's example: group 0 with weight 60, group 1 with weight 40, and
+// queue 7 in group 15.
 func TestCheckSwitchA(t *testing.T) {
 	const file = "../../examples/switcha.yaml"
 	var r checkReport
@@ -84,8 +84,7 @@ func TestCheckSwitchA(t *testing.T) {
 		"3 fcoe 1 1 40.0% – –", "fcoe 3 never")
 }
 
-// checkWords fails the test unless each line wanted begins one that was printed, however that is
-// spaced.
+// checkWords fails the test unless each wanted string starts a printed line, apart from spacing.
 func checkWords(t *testing.T, p *program.Running, wanted ...string) {
 	t.Helper()
 	var printed strings.Builder
@@ -99,7 +98,7 @@ func checkWords(t *testing.T, p *program.Running, wanted ...string) {
 	}
 }
 
-// TestCheckShowsWhatIsSaid: what a file says is what is printed, in the same units.
+// TestCheckShowsWhatIsSaid checks that values are printed as the file has them, in the same units.
 func TestCheckShowsWhatIsSaid(t *testing.T) {
 	p := check(t, "-c", readable(t, `
 classes:
@@ -128,15 +127,16 @@ ports:
 		"rdma 3 never 16KiB 4MB of the port 2MB – 150KB to 1500KB, 20% yes", "note: no port has the ets profile idle")
 }
 
-// TestCheckPauses: a port repeats pauses as early as it must, and one without flow control or
-// lossless classes has none.
+// TestCheckPauses checks how early a port repeats pauses. Ports without flow control or lossless
+// classes have none.
 func TestCheckPauses(t *testing.T) {
 	const lossless = "memory: {buffers: 131072}\nclasses: [{cos: [3], lossless: true}]\n"
 	const ports = "ports:\n  - {device: sw0, speed: 25G}\n  - {device: sw1, speed: 1G, flow_control: off}\n"
 	var r checkReport
 	check(t, "-c", readable(t, lossless+ports), "--json").Document(&r)
-	// 16428 quanta of 20.48 ns; 4095 slots of 84 bytes, less TX ring 220,287, PFC 252, response of
-	// the standard 5120 and cable 3207.
+	// RefreshNS is 16428 quanta of 20.48 ns. RingWaitsNS is the time of 4095 slots of 84 bytes less
+	// 220,287 bytes of the TX ring, 252 of PFC, 5120 of the standard's response and 3207 of the
+	// cable.
 	if p := r.Ports[0].Pause; p == nil ||
 		*p != (checkedPause{NS: 1342156, RefreshNS: 336445, ResponseNS: 863e3, LeastNS: 26000, Ring: 4096,
 			RingWaitsNS: 36836}) || r.Ports[0].LinkSpeed != 25e9 {
@@ -157,7 +157,7 @@ func TestCheckPauses(t *testing.T) {
 		[]string{"sluice.yaml:3:46: port sw0 can't keep its peer paused", "lower response to 109us or less"})
 }
 
-// TestPortsOnOtherLinks: show ports says which ports send slower than their links.
+// TestPortsOnOtherLinks checks that show ports names the ports that send slower than their links.
 func TestPortsOnOtherLinks(t *testing.T) {
 	notes := portTables(&state.Switch{Ports: []state.Port{{Name: "a", Speed: 20e6, LinkSpeed: 1e9},
 		{Name: "b", Speed: 1e9, LinkSpeed: 1e9},
@@ -167,7 +167,7 @@ func TestPortsOnOtherLinks(t *testing.T) {
 	}
 }
 
-// TestCheckRefusals: what is wrong is told as run tells it, and with the same exit codes.
+// TestCheckRefusals checks that check reports errors like run does, with the same exit codes.
 func TestCheckRefusals(t *testing.T) {
 	const good = "ports:\n  - {device: port1, speed: 1G}\n  - {device: port2, speed: 1G}\n"
 	for _, test := range []struct {
@@ -195,7 +195,7 @@ func TestCheckRefusals(t *testing.T) {
 	checkRefusal(t, program.Launch(t, nil, "check"), cli.ExitUsage, []string{`"config"`})
 }
 
-// TestResumption: all ways to say when a sender may go on.
+// TestResumption covers all ways to configure when a sender may resume.
 func TestResumption(t *testing.T) {
 	for _, test := range []struct {
 		xon, offset int
@@ -207,7 +207,7 @@ func TestResumption(t *testing.T) {
 	}
 }
 
-// TestSizeText: what is shown is what is meant, to the byte, and can be written in a file.
+// TestSizeText checks that printed sizes are exact and valid in a configuration.
 func TestSizeText(t *testing.T) {
 	for bytes, want := range map[int]string{
 		0: "–", 1: "1B", 1000: "1KB", 1024: "1KiB", 16384: "16KiB", 6e6: "6MB", 4 << 20: "4MiB", 1500e3: "1500KB",
@@ -228,7 +228,7 @@ func TestSizeText(t *testing.T) {
 	}
 }
 
-// TestCheckTouchesNothing: it needs no rights.
+// TestCheckTouchesNothing checks that check needs no privileges.
 func TestCheckTouchesNothing(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to do without it")

@@ -20,7 +20,7 @@ import (
 	"sluice/pmd/afxdp"
 )
 
-// statusOf returns some lines of the status of each thread of a process, by name.
+// statusOf returns the named lines of /proc/PID/status for each thread of a process.
 func statusOf(t *testing.T, pid int, names ...string) (threads []map[string]string) {
 	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
@@ -30,7 +30,7 @@ func statusOf(t *testing.T, pid int, names ...string) (threads []map[string]stri
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			continue // a thread that has ended
+			continue // the thread has ended
 		}
 		status := map[string]string{}
 		for line := range strings.Lines(string(text)) {
@@ -46,7 +46,7 @@ func statusOf(t *testing.T, pid int, names ...string) (threads []map[string]stri
 	return threads
 }
 
-// checkConfined tests that all threads of a switch have what it needs, and nothing else.
+// checkConfined checks that all threads of a switch have exactly the privileges it needs.
 func checkConfined(t *testing.T, pid int) {
 	t.Helper()
 	mask := uint64(0)
@@ -70,7 +70,7 @@ func checkConfined(t *testing.T, pid int) {
 	}
 }
 
-// napiOf returns how a device's interrupts are put off.
+// napiOf returns the settings by which a device defers interrupts.
 func napiOf(t *testing.T, n *netns.Namespace, device string) (settings string) {
 	t.Helper()
 	err := n.Do(func() error {
@@ -93,7 +93,8 @@ func napiOf(t *testing.T, n *netns.Namespace, device string) (settings string) {
 	return settings
 }
 
-// crossing sends a frame from each of two hosts to the other, and returns when both have come.
+// crossing sends frames between two hosts in both directions, and returns when each host has
+// received one.
 func crossing(t *testing.T, s program.Site) {
 	t.Helper()
 	one, two := newSocket(t, s.Hosts[0]), newSocket(t, s.Hosts[1])
@@ -108,9 +109,9 @@ func crossing(t *testing.T, s program.Site) {
 	two.hear(1, b)
 }
 
-// TestConfined runs a switch that confines itself, takes a device from it and gives it back, ends
-// it, and looks whether everything is as it was. One port puts off its device's interrupts, which
-// takes the most.
+// TestConfined runs a confined switch, replaces one of its devices, ends the switch, and checks
+// that the devices are restored. Port 2 defers its device's interrupts, which needs the most
+// privileges.
 func TestConfined(t *testing.T) {
 	const busySwitch = "ports:\n  - {device: port1, speed: 1G}\n  - {device: port2, speed: 1G, busy_poll: true}\n"
 	s := program.NewSite(t, 2, netns.Queues(2))
@@ -139,7 +140,7 @@ func TestConfined(t *testing.T) {
 	}
 }
 
-// TestConfinedBusyPortComes: a port whose device's interrupts are put off may come with a reload.
+// TestConfinedBusyPortComes adds by reload a port that defers interrupts.
 func TestConfinedBusyPortComes(t *testing.T) {
 	const onePort = "metrics: {listen: none}\ncontrol: {socket: none}\nmemory: {buffers: 131072}\nports:\n  - " +
 		"{device: port1, speed: 1G}\n"
@@ -160,8 +161,8 @@ func TestConfinedBusyPortComes(t *testing.T) {
 	}
 }
 
-// TestConfinedFromConfiguration: what a switch could read only by a capability, it can't when it is
-// confined, and says so. It reads what replaces its file.
+// TestConfinedFromConfiguration checks that a confined switch warns if it can no longer read a file
+// that it could only read with a capability. A file that replaces it can be read.
 func TestConfinedFromConfiguration(t *testing.T) {
 	s := program.NewSite(t, 2)
 	file := readable(t, smallSwitch)
@@ -188,7 +189,7 @@ func TestConfinedFromConfiguration(t *testing.T) {
 	}
 }
 
-// TestConfinedServesMetrics, whose settings lie elsewhere and are read with each request.
+// TestConfinedServesMetrics uses a web_config in another directory, which is read for each request.
 func TestConfinedServesMetrics(t *testing.T) {
 	s := program.NewSite(t, 2)
 	web := filepath.Join(t.TempDir(), "web.yaml")
@@ -214,8 +215,8 @@ func TestConfinedServesMetrics(t *testing.T) {
 	p.Stop()
 }
 
-// TestSharedDirectory: where the configuration is among files that are not the switch's, check and
-// run say so, and do what they do.
+// TestSharedDirectory checks that check and run warn of a configuration among files that are not
+// the switch's, and work nevertheless.
 func TestSharedDirectory(t *testing.T) {
 	if notes := sharedNotes([]string{"/", "/etc", "/etc/sluice", t.TempDir()}); len(notes) != 2 {
 		t.Errorf("%q, want a note for / and one for /etc", notes)
@@ -246,7 +247,7 @@ func TestSharedDirectory(t *testing.T) {
 	}
 }
 
-// TestNotConfined: a switch that is to be debugged keeps everything, and says so.
+// TestNotConfined checks that --no-confine keeps all privileges and logs a warning.
 func TestNotConfined(t *testing.T) {
 	s := program.NewSite(t, 2)
 	p := program.Launch(t, s.Home, "run", "--no-confine", "-c", readable(t, smallSwitch))
@@ -264,7 +265,7 @@ func TestNotConfined(t *testing.T) {
 	}
 }
 
-// TestLogFlags asks for a log in JSON, and for less of it.
+// TestLogFlags checks the JSON log format and the log level.
 func TestLogFlags(t *testing.T) {
 	s := program.NewSite(t, 2)
 	for _, test := range []struct {

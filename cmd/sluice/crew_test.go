@@ -18,10 +18,10 @@ const (
 	lossy    = 0
 
 	slowSpeed = 20_000_000 // bit/s
-	// slowSwitch is a switch for hosts that share their CPU: its headroom holds what one of them
-	// sends in three seconds, and a pause that it asks for lasts more than one and a half. VLAN 100
-	// is everybody's. The hosts behind ports 1 and 2 have one more each that is theirs and that of
-	// the host behind port 3 alone, so that nothing in there ever goes to more than one port.
+	// slowSwitch suits hosts that share their CPU: its headroom holds what one of them sends in
+	// three seconds, and its pauses last more than 1.5 s. VLAN 100 includes all hosts. VLANs 101
+	// and 102 connect the hosts behind ports 1 and 2 to the host behind port 3 only, so frames in
+	// them are never flooded to several ports.
 	slowSwitch = `
 classes:
   - {cos: [3], name: storage, lossless: true, share: 256KB, xon: 128KB, headroom: 8MB}
@@ -33,34 +33,34 @@ ports:
 `
 )
 
-// crew is hosts of a site, stepped in the test's own process.
+// crew is the hosts of a site, which run in the test's process.
 type crew struct {
 	*xdp.Hosts
 	t        *testing.T
 	stop     chan struct{}
-	settings []func() error // puts back those of the hosts' devices
+	settings []func() error // restore the settings of the hosts' devices
 }
 
-// hostMAC is the address of the host behind port n.
+// hostMAC returns the address of the host behind port n.
 func hostMAC(n int) frame.MAC { return 0x0200_0000_0000 + frame.MAC(n) }
 
-// flow leads to the host behind a port: full frames, as fast as the line.
+// flow returns a flow to the host behind a port: full-size frames at line rate.
 func flow(id uint32, to int, pcp uint8) host.Flow {
 	return host.Flow{ID: id, Dst: hostMAC(to), VID: 100, PCP: pcp, Size: 1496}
 }
 
-// target is the host behind port 3.
+// target is the port of the host that both others send to.
 const target = 3
 
-// flowToTarget leads to the target, in the VLAN that it has with the host behind another port.
+// flowToTarget returns a flow to the target, in the VLAN it shares with the host behind port from.
 func flowToTarget(id uint32, from int, pcp uint8) host.Flow {
 	f := flow(id, target, pcp)
 	f.VID += uint16(from)
 	return f
 }
 
-// newCrew puts hosts behind the ports of a site, in the order given, and starts so many of them;
-// start adds the others. Those that have not started receive nothing. flows are by port.
+// newCrew creates hosts behind the given ports, in that order, and starts the first of them, active
+// in number; Start starts more. Hosts that are not started receive nothing. flows are by port.
 func newCrew(t *testing.T, s program.Site, active int, ports []int, flows map[int][]host.Flow) *crew {
 	t.Helper()
 	h, err := xdp.New(len(ports))
@@ -92,7 +92,7 @@ func newCrew(t *testing.T, s program.Site, active int, ports []int, flows map[in
 	return c
 }
 
-// leave ends the hosts. Leaving again does nothing.
+// leave stops the hosts. Calling it again does nothing.
 func (c *crew) leave() {
 	if c.stop == nil {
 		return
@@ -105,7 +105,7 @@ func (c *crew) leave() {
 	}
 }
 
-// restore gives the devices of hosts that have left back as they were.
+// restore restores the devices of hosts that have left.
 func (c *crew) restore() {
 	for _, restore := range c.settings {
 		if err := restore(); err != nil {
@@ -114,7 +114,7 @@ func (c *crew) restore() {
 	}
 }
 
-// run steps the hosts, as hosts.run does, but leaves the CPU to others when there is nothing to do.
+// run steps the hosts like Hosts.Run, but yields the CPU when there is nothing to do.
 func (c *crew) run(stop <-chan struct{}) {
 	defer close(c.Done)
 	for {
@@ -135,7 +135,7 @@ func (c *crew) run(stop <-chan struct{}) {
 	}
 }
 
-// received returns what was received of each flow, by ID, whoever received it.
+// received returns the frames received of each flow, by ID, at any host.
 func (c *crew) received() map[uint32]host.Received {
 	all := map[uint32]host.Received{}
 	for _, h := range c.Stats() {
@@ -146,7 +146,7 @@ func (c *crew) received() map[uint32]host.Received {
 	return all
 }
 
-// sent returns how many frames of each flow were sent, by ID.
+// sent returns the number of frames sent of each flow, by ID.
 func (c *crew) sent() map[uint32]uint64 {
 	all := map[uint32]uint64{}
 	for _, h := range c.Stats() {
@@ -157,7 +157,7 @@ func (c *crew) sent() map[uint32]uint64 {
 	return all
 }
 
-// more waits until further frames of each flow are received.
+// more waits until that many more frames of each flow are received.
 func (c *crew) more(frames uint64, flows ...uint32) {
 	c.t.Helper()
 	before := c.received()
@@ -167,8 +167,8 @@ func (c *crew) more(frames uint64, flows ...uint32) {
 	})
 }
 
-// settle stops the flows and waits until all frames of some have arrived, or nothing at all does
-// for a long time.
+// settle stops the flows and waits until all frames of the given flows have arrived, or no frame at
+// all arrives for 5 s.
 func (c *crew) settle(flows ...uint32) {
 	c.t.Helper()
 	c.StopSending()

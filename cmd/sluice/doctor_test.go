@@ -28,30 +28,30 @@ import (
 	"sluice/pmd/afxdp"
 )
 
-// These tests make one thing wrong with the machine, have the doctor find it, do what it says, and
-// have it look again.
+// These tests cause one problem on the machine, check that doctor finds it, apply the fix it
+// prints, and run it again.
 
 const (
-	// smallSwitch takes 2 MiB, which two ports can lock within the limit that most machines have.
-	// Nobody can ask it.
+	// smallSwitch takes 2 MiB, so that two ports stay within the usual limit of locked memory. It
+	// has no control socket.
 	smallSwitch = "metrics: {listen: none}\ncontrol: {socket: none}\nmemory: {buffers: 1024}\nports:\n  - {device: " +
 		"port1, speed: 1G}\n  - {device: port2, speed: 1G}\n"
-	nowhere = "/nonexistent/socket" // no switch answers there
+	nowhere = "/nonexistent/socket" // no switch listens there
 	nobody  = 65534
 )
 
-// examination is a way to call the doctor.
+// examination runs doctor in a given environment.
 type examination struct {
 	t    *testing.T
 	home *netns.Namespace
 	file string
-	// prepare is done by the shell that calls the doctor, before it does; env and user are that
-	// shell's.
+	// prepare is a shell command that runs before doctor, in the same shell; env and user are those
+	// of that shell.
 	prepare string
 	env     []string
 	user    *syscall.Credential
-	program string // the test's own unless given
-	socket  string // nowhere unless given
+	program string // default: this test's executable
+	socket  string // default: nowhere
 }
 
 // shell runs a script in the namespace, as the user of the examination or else as root.
@@ -76,7 +76,7 @@ func (x *examination) self() string {
 	return self
 }
 
-// report calls the doctor. Its exit code must be what its report says.
+// report runs doctor. Its exit code must match its report.
 func (x *examination) report() (r doctor.Report) {
 	x.t.Helper()
 	p := x.shell(fmt.Sprintf("%s\nexec %s doctor --json --socket %s -c %s", x.prepare, x.self(),
@@ -89,7 +89,7 @@ func (x *examination) report() (r doctor.Report) {
 	return r
 }
 
-// finding returns the error about a subject in a new report.
+// finding runs doctor and returns the error about a subject.
 func (x *examination) finding(subject string) doctor.Finding {
 	x.t.Helper()
 	r := x.report()
@@ -105,7 +105,7 @@ func (x *examination) finding(subject string) doctor.Finding {
 	return f
 }
 
-// well tests that no error about a subject is found any more.
+// well checks that doctor reports no error about a subject any more.
 func (x *examination) well(subject string) {
 	x.t.Helper()
 	for _, f := range x.report().Findings {
@@ -115,7 +115,7 @@ func (x *examination) well(subject string) {
 	}
 }
 
-// fix runs a command, as root.
+// fix runs a command as root.
 func (x *examination) fix(command string) {
 	x.t.Helper()
 	p := program.LaunchCommand(x.t, x.home, exec.Command("sh", "-c", command))
@@ -124,7 +124,7 @@ func (x *examination) fix(command string) {
 	}
 }
 
-// TestDoctorFixesDevices: what is wrong with a device.
+// TestDoctorFixesDevices covers problems of a device.
 func TestDoctorFixesDevices(t *testing.T) {
 	for name, spoil := range map[string]func(*testing.T, program.Site){
 		"program on a link": foreignProgram,
@@ -156,7 +156,7 @@ func TestDoctorFixesDevices(t *testing.T) {
 	}
 }
 
-// TestDoctorFixesNamesOfShells: a device may have any name, and what is printed about it means it.
+// TestDoctorFixesNamesOfShells checks that fixes quote any device name for the shell.
 func TestDoctorFixesNamesOfShells(t *testing.T) {
 	const name = "p;$(id)'\"&"
 	s := program.NewSite(t, 2)
@@ -169,7 +169,7 @@ func TestDoctorFixesNamesOfShells(t *testing.T) {
 	x.well(name)
 }
 
-// TestDoctorFixesBesideSwitch: what somebody has changed of a device that a switch has open.
+// TestDoctorFixesBesideSwitch changes the settings of a device that a running switch has open.
 func TestDoctorFixesBesideSwitch(t *testing.T) {
 	if exec.Command("ethtool").Err != nil {
 		t.Skip("needs ethtool: it is what the doctor says")
@@ -195,7 +195,7 @@ func TestDoctorFixesBesideSwitch(t *testing.T) {
 	p.Stop()
 }
 
-// fixesOf returns the commands of a report that an earlier one does not have.
+// fixesOf returns the fixes in a report that are not in an earlier one.
 func fixesOf(r, before doctor.Report) (fixes []string) {
 	for _, f := range r.Findings {
 		known := slices.ContainsFunc(before.Findings, func(b doctor.Finding) bool { return b.Fix == f.Fix })
@@ -206,8 +206,9 @@ func fixesOf(r, before doctor.Report) (fixes []string) {
 	return fixes
 }
 
-// TestDoctorOfOthers: a user who may not ask a switch, nor look at its programs, is told so. What
-// the doctor can't see it neither disturbs nor takes for somebody else's.
+// TestDoctorOfOthers runs doctor as a user who may neither use the control socket nor see the
+// switch's programs. Doctor must say so, and must not disturb the switch or call its programs
+// foreign.
 func TestDoctorOfOthers(t *testing.T) {
 	s := program.NewSite(t, 2)
 	directory := t.TempDir()
@@ -240,8 +241,8 @@ func TestDoctorOfOthers(t *testing.T) {
 	p.Stop()
 }
 
-// TestDoctorBesideAnotherSwitch: one that has other devices is not disturbed either, where it polls
-// on the same CPU.
+// TestDoctorBesideAnotherSwitch checks that doctor does not disturb a switch with other devices
+// that polls on the same CPU.
 func TestDoctorBesideAnotherSwitch(t *testing.T) {
 	s := program.NewSite(t, 4)
 	p := program.StartSwitch(t, s.Home, smallSwitch)
@@ -257,7 +258,7 @@ func TestDoctorBesideAnotherSwitch(t *testing.T) {
 	p.Stop()
 }
 
-// TestDoctorOfUses: a device that the machine uses itself is no port for long.
+// TestDoctorOfUses covers devices that the machine itself uses.
 func TestDoctorOfUses(t *testing.T) {
 	s := program.NewSite(t, 2)
 	x := &examination{t: t, home: s.Home, file: readable(t, smallSwitch)}
@@ -277,7 +278,7 @@ func TestDoctorOfUses(t *testing.T) {
 	}
 }
 
-// netlinkProgram attaches a program that is not ours in the old way, that of ip link.
+// netlinkProgram attaches a foreign XDP program through netlink, as ip link does.
 func netlinkProgram(t *testing.T, s program.Site) {
 	xdp, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "somebody_elses", Type: ebpf.XDP,
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}})
@@ -290,7 +291,7 @@ func netlinkProgram(t *testing.T, s program.Site) {
 	})
 }
 
-// TestDoctorFixesHugepages sets hugepages aside, and gives them back.
+// TestDoctorFixesHugepages applies the fix for missing hugepages, and restores their number.
 func TestDoctorFixesHugepages(t *testing.T) {
 	const count = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 	s := program.NewSite(t, 2)
@@ -311,7 +312,7 @@ func TestDoctorFixesHugepages(t *testing.T) {
 	f := x.finding("hugepages")
 	x.fix(f.Fix)
 	for _, f = range x.report().Findings {
-		if f.Subject == "hugepages" && f.Status == doctor.Error { // of this kernel: it takes no such buffers
+		if f.Subject == "hugepages" && f.Status == doctor.Error { // this kernel does not support such buffers
 			t.Logf("%s\n\tmend: %s %s", f.Text, f.Fix, f.At)
 			text = replaceAt(t, text, f.At, regexp.MustCompile(`buffer_size: [^,}]*`), f.Fix)
 			x.file = readable(t, text)
@@ -321,7 +322,7 @@ func TestDoctorFixesHugepages(t *testing.T) {
 	program.StartSwitch(t, s.Home, text).Stop()
 }
 
-// TestDoctorFixesMemlock limits locked memory, in a shell that may raise the limit again.
+// TestDoctorFixesMemlock lowers the limit of locked memory in a shell that may raise it again.
 func TestDoctorFixesMemlock(t *testing.T) {
 	s := program.NewSite(t, 2)
 	x := &examination{t: t, home: s.Home, file: readable(t, smallSwitch), prepare: "ulimit -S -l 64",
@@ -337,7 +338,7 @@ func TestDoctorFixesMemlock(t *testing.T) {
 	}
 }
 
-// TestDoctorFixesCapabilities has nobody call a copy of the program.
+// TestDoctorFixesCapabilities runs a copy of the program as the user nobody.
 func TestDoctorFixesCapabilities(t *testing.T) {
 	s := program.NewSite(t, 2)
 	if exec.Command("setcap").Err != nil {
@@ -366,7 +367,7 @@ func TestDoctorFixesCapabilities(t *testing.T) {
 	}
 }
 
-// copyOfTest copies this program to where everybody may run it.
+// copyOfTest copies this executable to a place where every user may run it.
 func copyOfTest(t *testing.T) string {
 	t.Helper()
 	from, err := os.Open("/proc/self/exe")
@@ -386,15 +387,15 @@ func copyOfTest(t *testing.T) string {
 	return path
 }
 
-// TestDoctorFixesHeadroom writes into the configuration what the doctor says: once about headroom
-// that the loop's gap, as it is on this machine, makes too little, once about headroom that is too
-// little on any. At 100M pauses are long enough for any gap.
+// TestDoctorFixesHeadroom applies doctor's fixes to the configuration: first for headroom that is
+// too small for the loop's gaps on this machine, then for headroom that is too small on any. At
+// 100M, pauses are long enough for any gap.
 func TestDoctorFixesHeadroom(t *testing.T) {
 	const lossless = "classes: [{cos: [3], lossless: true, name: storage}]\n"
 	s := program.NewSite(t, 2)
 	text := strings.NewReplacer("1024", "8388608", "1G}", "100M, response: 1us}").Replace(smallSwitch) + lossless
 	x := &examination{t: t, home: s.Home}
-	for mended := 0; ; mended++ { // each port has a line of its own, and what is measured differs from time to time
+	for mended := 0; ; mended++ { // each port has its own line, and measurements vary
 		x.file = readable(t, text)
 		r := x.report()
 		i := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool { return strings.HasPrefix(f.Fix, "response: ") })
@@ -418,7 +419,7 @@ func TestDoctorFixesHeadroom(t *testing.T) {
 	x.well("configuration")
 }
 
-// replaceAt replaces what a pattern matches on the line of the position file:line:column.
+// replaceAt replaces the match of a pattern in the line at the position file:line:column.
 func replaceAt(t *testing.T, text, at string, what *regexp.Regexp, with string) string {
 	t.Helper()
 	parts := strings.Split(at, ":")
@@ -431,8 +432,8 @@ func replaceAt(t *testing.T, text, at string, what *regexp.Regexp, with string) 
 	return strings.Join(lines, "")
 }
 
-// TestDoctorBesideSwitch looks at a switch that runs, which is found through the configuration, or
-// without one through its socket. The link partner of port 2 sends a PFC frame as the doctor says.
+// TestDoctorBesideSwitch examines a running switch, found through the configuration or through its
+// socket. The link partner of port 2 sends a PFC frame as doctor recommends.
 func TestDoctorBesideSwitch(t *testing.T) {
 	s := program.NewSite(t, 2)
 	socket := program.SocketPath(t)
@@ -479,7 +480,7 @@ func TestDoctorBesideSwitch(t *testing.T) {
 	p.Stop()
 }
 
-// TestDoctorOfASwitchThatNobodyCanAsk: where the configuration has no socket, none is asked.
+// TestDoctorOfASwitchThatNobodyCanAsk checks a configuration without a control socket.
 func TestDoctorOfASwitchThatNobodyCanAsk(t *testing.T) {
 	s := program.NewSite(t, 2)
 	p := program.Launch(t, s.Home, "doctor", "-c", readable(t, smallSwitch))
@@ -489,7 +490,7 @@ func TestDoctorOfASwitchThatNobodyCanAsk(t *testing.T) {
 	}
 }
 
-// TestDoctorText has the report that people read.
+// TestDoctorText checks the report in text form.
 func TestDoctorText(t *testing.T) {
 	s := program.NewSite(t, 2)
 	program.OnLink(t, s.Home, "port2", netlink.LinkSetDown)
@@ -507,8 +508,8 @@ func TestDoctorText(t *testing.T) {
 	}
 }
 
-// TestDoctorFixesThePeer: where the transmitter is not to send, `show ports` says why, and the
-// doctor what fixes it, before a start and beside the switch.
+// TestDoctorFixesThePeer checks that `show ports` says why the transmitter does not send on a port,
+// and that doctor has a fix for it, before the start and beside a running switch.
 func TestDoctorFixesThePeer(t *testing.T) {
 	if exec.Command("ethtool").Err != nil || exec.Command("nsenter").Err != nil {
 		t.Skip("needs ethtool and nsenter: they are what the doctor says")
@@ -551,7 +552,7 @@ func TestDoctorFixesThePeer(t *testing.T) {
 	p.Stop()
 }
 
-// peerFix returns the command for the peer of a port, which the doctor must have.
+// peerFix returns doctor's command for the peer of a port.
 func (x *examination) peerFix(port string) string {
 	x.t.Helper()
 	for _, f := range x.report().Findings {
@@ -564,7 +565,7 @@ func (x *examination) peerFix(port string) string {
 	return ""
 }
 
-// showPorts returns what `sluice show ports` prints. No line has more than 80 columns.
+// showPorts returns the output of `sluice show ports`, whose lines must fit 80 columns.
 func (x *examination) showPorts(socket string) string {
 	x.t.Helper()
 	p := program.Launch(x.t, nil, "show", "ports", "--socket", socket)
@@ -580,8 +581,8 @@ func (x *examination) showPorts(socket string) string {
 	return text
 }
 
-// TestNoTransmitter: a switch that can't have the transmitter it is to have runs with sockets, and
-// says why.
+// TestNoTransmitter checks that a switch whose transmitter can't run sends through sockets instead,
+// and says why.
 func TestNoTransmitter(t *testing.T) {
 	s := program.NewSite(t, 2)
 	socket := program.SocketPath(t)

@@ -62,7 +62,7 @@ those of a ` + "`driver`" + ` when its device is opened again, and those of paus
 of day are RFC 3339.
 `
 
-// jsonDocuments are the documents that are a type of their own.
+// jsonDocuments are the documents that have a type of their own.
 var jsonDocuments = []struct {
 	commands string
 	document any
@@ -78,7 +78,7 @@ var jsonDocuments = []struct {
 	{"`sluice doctor --json`", doctor.Report{}},
 }
 
-// TestJSONReference: docs/json.md describes each field of each document.
+// TestJSONReference checks that docs/json.md describes every field of every document.
 func TestJSONReference(t *testing.T) {
 	r := jsonReference{t: t, seen: map[reflect.Type]bool{}, comments: map[string]typeComments{}}
 	fmt.Fprintf(&r, jsonIntroduction, schemaVersion)
@@ -101,7 +101,7 @@ func TestJSONReference(t *testing.T) {
 	}
 }
 
-// jsonReference is the text of docs/json.md.
+// jsonReference builds the text of docs/json.md.
 type jsonReference struct {
 	strings.Builder
 	t        *testing.T
@@ -109,10 +109,10 @@ type jsonReference struct {
 	comments map[string]typeComments // by package
 }
 
-// typeComments are the comments of a package: on "Type", and on "Type.Field".
+// typeComments are the comments of a package, by "Type" and by "Type.Field".
 type typeComments map[string]string
 
-// describe writes a section for a struct, and then for those in it.
+// describe writes a section for a struct, and then sections for the structs it contains.
 func (r *jsonReference) describe(of reflect.Type) {
 	if r.seen[of] {
 		return
@@ -149,7 +149,7 @@ func (r *jsonReference) describe(of reflect.Type) {
 	}
 }
 
-// title names the section of a struct: two packages have a Report.
+// title returns the heading for a struct. Two packages have a Report.
 func title(of reflect.Type) string {
 	name := strings.ToUpper(of.Name()[:1]) + of.Name()[1:]
 	if of == reflect.TypeFor[doctor.Report]() {
@@ -158,7 +158,7 @@ func title(of reflect.Type) string {
 	return name
 }
 
-// kind returns what a value of a type is in JSON, and collects the structs in it.
+// kind returns the JSON type of a Go type, and collects the structs it contains.
 func (r *jsonReference) kind(of reflect.Type, inner *[]reflect.Type) string {
 	switch {
 	case of.Kind() == reflect.Pointer:
@@ -190,7 +190,7 @@ func (r *jsonReference) kind(of reflect.Type, inner *[]reflect.Type) string {
 	return "integer"
 }
 
-// commentsOf reads the comments of a package of this project.
+// commentsOf parses the comments of a package of this project.
 func (r *jsonReference) commentsOf(path string) typeComments {
 	if known, read := r.comments[path]; read {
 		return known
@@ -225,8 +225,7 @@ func (r *jsonReference) commentsOf(path string) typeComments {
 	return all
 }
 
-// fields collects the comments on the fields of a struct. A comment behind several names is that
-// of each.
+// fields collects the comments of a struct's fields. A comment after several names belongs to each.
 func (c typeComments) fields(of *doc.Type) {
 	s, is := of.Decl.Specs[0].(*ast.TypeSpec).Type.(*ast.StructType)
 	if !is {
@@ -241,7 +240,7 @@ func (c typeComments) fields(of *doc.Type) {
 
 func oneLine(comment string) string { return strings.Join(strings.Fields(comment), " ") }
 
-// TestWriteDocument: a document begins with its schema version, whatever else it has.
+// TestWriteDocument checks that every document starts with its schema version.
 func TestWriteDocument(t *testing.T) {
 	for want, object := range map[string]any{
 		`{"schema":3}` + "\n":                      struct{}{},

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// ecnConfiguration has early detection with a sharp edge: behind eight frames in a queue, of a cell
-// each, every further one is marked, or else dropped unless the class is lossless; before, none is.
-// At 1 Mbit/s a pause lasts half a minute.
+// ecnConfiguration has early detection with a sharp threshold: the first eight frames of a queue,
+// of a cell each, are left alone; every further one is marked, or dropped if it can't be marked and
+// its class is lossy. At 1 Mbit/s a pause lasts half a minute.
 const ecnConfiguration = `
 memory: {buffers: 4096, buffer_size: 2048B}
 classes:
@@ -24,31 +24,31 @@ ports:
 `
 
 const (
-	ecnUnmarked  = 8  // frames that a queue takes before early detection begins
-	ecnOfEach    = 10 // frames of each kind behind these
-	ecnCongested = 3  // the codepoint CE (RFC 3168)
+	ecnUnmarked  = 8  // frames in the queue before early detection starts
+	ecnOfEach    = 10 // frames of each kind after these
+	ecnCongested = 3  // CE codepoint (RFC 3168)
 )
 
-// ecnFrame is a frame with an IP header, which test and tshark know without the project's own.
+// ecnFrame is a frame with an IP header that the test builds without the project's code.
 type ecnFrame struct {
 	cos    byte
-	tagged bool // else cos is 0
+	tagged bool // if false, cos is 0
 	six    bool // IPv6
 	ecn    byte // codepoint: 0 not ECT, 1 and 2 ECT, 3 CE
 }
 
-// bytes returns the frame with a number of its own and random contents.
+// bytes returns the frame with its number and random contents.
 func (f ecnFrame) bytes(random *rand.Rand, number int) []byte {
 	b := slices.Concat(receiverMAC, senderMAC)
 	if f.tagged {
 		b = append(b, 0x81, 0, f.cos<<5, 100)
 	}
-	class := byte(random.UintN(64))<<2 | f.ecn // DSCP before ECN
+	class := byte(random.UintN(64))<<2 | f.ecn // DSCP above ECN
 	payload := make([]byte, 40)
 	for i := range payload {
 		payload[i] = byte(random.Uint32())
 	}
-	if f.six { // RFC 8200: class between version and flow label, length, next header, hop limit, addresses
+	if f.six { // RFC 8200: traffic class between version and flow label, length, next header, hop limit, addresses
 		b = append(b, 0x86, 0xdd, 0x60|class>>4, class<<4|byte(random.UintN(16)), byte(number>>8), byte(number))
 		b = append(b, 0, byte(len(payload)), experiment, 64)
 		return slices.Concat(b, payload[:32], payload)
@@ -61,10 +61,10 @@ func (f ecnFrame) bytes(random *rand.Rand, number int) []byte {
 	return slices.Concat(b, []byte{8, 0}, header, payload)
 }
 
-// experiment is an IP protocol for experiments (RFC 3692), of which tshark knows nothing.
+// experiment is an IP protocol number for experiments (RFC 3692), which tshark does not decode.
 const experiment = 253
 
-// checksum is that of an IPv4 header (RFC 1071), in which it is still 0.
+// checksum returns the checksum of an IPv4 header (RFC 1071) whose checksum field is 0.
 func checksum(header []byte) uint16 {
 	sum := uint32(0)
 	for i := 0; i < len(header); i += 2 {
@@ -76,7 +76,7 @@ func checksum(header []byte) uint16 {
 	return ^uint16(sum)
 }
 
-// marked returns the frame as it is when it has met congestion: made anew, its checksum too.
+// marked returns the frame with the CE mark and a new checksum.
 func (f ecnFrame) marked(b []byte) []byte {
 	b = slices.Clone(b)
 	ip := b[14:]
@@ -93,8 +93,8 @@ func (f ecnFrame) marked(b []byte) []byte {
 	return b
 }
 
-// ecnTraffic returns the frames of a class: those that find the queue short, and behind them some
-// of every kind; what of them is to arrive, as it is to arrive; and how many are to be dropped.
+// ecnTraffic returns the frames to send for a class, first those that find a short queue and then
+// some of every kind; the frames that should arrive; and the number that should be dropped.
 func ecnTraffic(random *rand.Rand, cos byte) (sent, want [][]byte, dropped uint64) {
 	for range ecnUnmarked {
 		sent = append(sent, ecnFrame{cos: cos, tagged: true, ecn: byte(1 + len(sent)%2)}.bytes(random, len(sent)))
@@ -118,7 +118,7 @@ func ecnTraffic(random *rand.Rand, cos byte) (sent, want [][]byte, dropped uint6
 	return sent, want, dropped
 }
 
-// pauseBoth returns a PFC frame for both classes.
+// pauseBoth returns a PFC frame that pauses both classes.
 func pauseBoth(quanta uint16) []byte {
 	f := pauseFrame(quanta)
 	f[17] |= 1 << lossy
@@ -126,21 +126,21 @@ func pauseBoth(quanta uint16) []byte {
 	return f
 }
 
-// TestCongestionIsMarked holds both classes' queues until they are longer than early detection
-// likes. What has met them arrives marked, to the last byte as it should, with a checksum that
-// tshark finds good; and what can't be marked is dropped in the lossy class, as the report says,
-// and arrives as it was in the lossless one.
+// TestCongestionIsMarked pauses the queues of both classes until they exceed the threshold. Frames
+// beyond it must arrive marked, otherwise unchanged and with a checksum that tshark accepts. Frames
+// that can't be marked are dropped and reported in the lossy class, and arrive unchanged in the
+// lossless one.
 func TestCongestionIsMarked(t *testing.T) {
 	_, p, one, two := newPlainPair(t, ecnConfiguration)
 	random := rand.New(rand.NewPCG(7, 8))
 	two.send(pauseBoth(0xffff), greeting(senderMAC, receiverMAC))
-	one.awaitReceived(1) // and so the switch has read what was before it
+	one.awaitReceived(1) // so the switch has processed everything before it
 	lossySent, lossyWant, dropped := ecnTraffic(random, lossy)
 	losslessSent, losslessWant, _ := ecnTraffic(random, lossless)
 	one.send(lossySent...)
 	one.send(losslessSent...)
 	one.send(greeting(receiverMAC, senderMAC))
-	two.awaitReceived(1) // the greeting, and so the switch has read what was before it
+	two.awaitReceived(1) // the greeting, so the switch has processed everything before it
 	two.send(pauseBoth(0))
 	two.awaitReceived(1 + uint64(len(lossyWant)+len(losslessWant)))
 	two.awaitQuiet()
@@ -160,20 +160,20 @@ func TestCongestionIsMarked(t *testing.T) {
 	two.checkMarks(t, len(lossyWant)+len(losslessWant))
 }
 
-// checkMarks: so many IP frames arrived, and tshark sees all codepoints where they belong and no
-// wrong checksum.
+// checkMarks checks that this many IP frames arrived, with the expected codepoints and correct
+// checksums according to tshark.
 func (h *plainHost) checkMarks(t *testing.T, frames int) {
 	t.Helper()
-	seen := map[string]int{} // by version, codepoint and status of the checksum
+	seen := map[string]int{} // by version, codepoint and checksum status
 	out := h.tshark("ip || ipv6", "-o", "ip.check_checksum:TRUE", "-T", "fields", "-E", "separator=,",
 		"-e", "ip.version", "-e", "ip.dsfield.ecn", "-e", "ip.checksum.status", "-e", "ipv6.tclass.ecn")
 	for line := range strings.Lines(string(out)) {
 		seen[strings.TrimSpace(line)]++
 		frames--
 	}
-	// The first frames of both classes, half of them with either codepoint, are unmarked; of the
-	// others those are that can't be marked, in the lossless class. Marked are three codepoints in
-	// each class, tagged or not.
+	// Unmarked are the first frames of both classes, half of them with either ECT codepoint, and in
+	// the lossless class also the frames that can't be marked. The other three codepoints are
+	// marked in both classes, with or without a VLAN tag.
 	const each, good = ecnOfEach, "1"
 	want := map[string]int{
 		"4,1," + good + ",": ecnUnmarked, "4,2," + good + ",": ecnUnmarked,

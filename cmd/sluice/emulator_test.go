@@ -9,22 +9,21 @@ import (
 	"unicode/utf8"
 )
 
-// emulator is as much of a terminal as our programs need: it turns what they write into what a
-// person sees. What it does not know is an error, so that nothing is used which few terminals
-// understand.
+// emulator is a terminal with the features that the programs need; it renders what they write.
+// Unknown sequences are errors, so that the programs only use what most terminals support.
 type emulator struct {
 	width, height int
 	screen        page
-	kept          page     // what was on the screen when the alternate one was taken
-	left          []string // lines that have left the screen at the top, but for the alternate one
+	kept          page     // the normal screen while the alternate one is shown
+	left          []string // lines scrolled off the top of the normal screen
 	alternate     bool
 	hidden        bool // the cursor
 	nowrap        bool
-	partial       string // of a sequence that has not come to its end
+	partial       string // an incomplete sequence
 }
 
-// page is what is on a screen, and where the cursor is: the column is width after a line's last
-// character.
+// page is the contents of a screen and the position of the cursor. After the last character of a
+// line, x is the width.
 type page struct {
 	lines [][]rune
 	x, y  int
@@ -46,8 +45,8 @@ func (e *emulator) blank() page {
 
 func (e *emulator) blankLine() []rune { return []rune(strings.Repeat(" ", e.width)) }
 
-// resize makes the window another, as xterm does: lines are cut or filled at their ends and at the
-// bottom.
+// resize changes the size of the window as xterm does: lines are cut or extended at the right and
+// at the bottom.
 func (e *emulator) resize(width, height int) {
 	e.width, e.height = width, height
 	for _, p := range []*page{&e.screen, &e.kept} {
@@ -59,7 +58,7 @@ func (e *emulator) resize(width, height int) {
 	}
 }
 
-// write obeys what a program has written. It fails with what it does not know.
+// write processes the output of a program. It fails on unknown sequences.
 func (e *emulator) write(text string) error {
 	text, e.partial = e.partial+text, ""
 	for text != "" {
@@ -76,7 +75,7 @@ func (e *emulator) write(text string) error {
 	return nil
 }
 
-// obey takes one character or sequence from text. It is not ok if there has to come more of it.
+// obey processes one character or sequence of text. ok is false if the sequence is incomplete.
 func (e *emulator) obey(text string) (rest string, ok bool, err error) {
 	if text[0] != '\x1b' {
 		r, n := utf8.DecodeRuneInString(text)
@@ -120,7 +119,7 @@ func (e *emulator) put(r rune) error {
 	return nil
 }
 
-// feed goes to the next line; from the last one, the others make way.
+// feed moves to the next line, and scrolls if it is at the last one.
 func (e *emulator) feed() {
 	p := &e.screen
 	if p.y++; p.y < e.height {
@@ -133,7 +132,7 @@ func (e *emulator) feed() {
 	p.lines = append(slices.Delete(p.lines, 0, 1), e.blankLine())
 }
 
-// control obeys a control sequence (ECMA-48, 5.4).
+// control executes a control sequence (ECMA-48, 5.4).
 func (e *emulator) control(parameters string, final byte) error {
 	p := &e.screen
 	switch string(final) + parameters {
@@ -164,14 +163,14 @@ func (e *emulator) control(parameters string, final byte) error {
 	default:
 		if _, err := strconv.Atoi(strings.ReplaceAll(parameters, ";", "")); final == 'm' &&
 			(err == nil || parameters == "") {
-			return nil // a style
+			return nil // style
 		}
 		return fmt.Errorf("control sequence %q", parameters+string(final))
 	}
 	return nil
 }
 
-// text returns the lines on the screen without the blanks at their ends.
+// text returns the lines on the screen without trailing blanks.
 func (e *emulator) text() []string {
 	var lines []string
 	for _, l := range e.screen.lines {
@@ -180,8 +179,8 @@ func (e *emulator) text() []string {
 	return lines
 }
 
-// all returns the lines that have left the screen, and those on it but for empty ones at the
-// bottom.
+// all returns the lines that were scrolled off the screen and those on it, without empty lines at
+// the end.
 func (e *emulator) all() []string {
 	lines := append(slices.Clone(e.left), e.text()...)
 	for len(lines) > 0 && lines[len(lines)-1] == "" {

@@ -19,14 +19,14 @@ import (
 	"sluice/internal/cli"
 )
 
-// without, set in the environment beside asProgram, takes something from the program before it
-// begins.
+// without is an environment variable, used beside program.AsProgram, that makes the program start
+// with a restriction.
 const (
 	without      = "SLUICE_TEST_WITHOUT"
-	root         = "root"         // it runs as nobody
-	capabilities = "capabilities" // it runs as root, but may not administer the network: a container by default
-	afXDP        = "AF_XDP"       // it runs on a kernel without
-	ipcLock      = "ipc_lock"     // it runs as root, and locked memory is limited for it
+	root         = "root"         // runs as nobody
+	capabilities = "capabilities" // runs as root without CAP_NET_ADMIN and others, as in a container
+	afXDP        = "AF_XDP"       // runs on a kernel without AF_XDP
+	ipcLock      = "ipc_lock"     // runs as root with a limit on locked memory
 )
 
 func init() {
@@ -46,7 +46,7 @@ func init() {
 	}
 }
 
-// dropCapabilities begins the program anew without some capabilities.
+// dropCapabilities executes the program again without some capabilities.
 func dropCapabilities(list ...uintptr) error {
 	for _, c := range list {
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil {
@@ -59,14 +59,14 @@ func dropCapabilities(list ...uintptr) error {
 	return unix.Exec("/proc/self/exe", os.Args, os.Environ())
 }
 
-// TestRefusals makes one thing after another wrong. Each is to be told in a way that helps, and
-// leaves no trace.
+// TestRefusals causes one error at a time. Each must produce a helpful message and leave no trace
+// on the devices.
 func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		text    string   // good, unless given
+		text    string   // default: good
 		without string   // what the program lacks
-		code    int      // 1 unless given
+		code    int      // default: 1
 		say     []string // what the message must contain
 	}{
 		{name: "not root", without: root, say: []string{"sluice.yaml:2:", "port1", "permission denied", "run as root",
@@ -110,8 +110,8 @@ func TestRefusals(t *testing.T) {
 // good is a configuration of a switch with two ports.
 const good = "ports:\n  - {device: port1, speed: 1G}\n  - {device: port2, speed: 1G}\n"
 
-// TestDeviceCannotBeOpened: the switch starts all the same, forwards between its other ports, and
-// logs a fix.
+// TestDeviceCannotBeOpened checks that the switch starts without the device, forwards between its
+// other ports, and logs a fix.
 func TestDeviceCannotBeOpened(t *testing.T) {
 	on := func(do func(netlink.Link) error) func(*testing.T, program.Site) {
 		return func(t *testing.T, s program.Site) { program.OnLink(t, s.Home, "port2", do) }
@@ -119,7 +119,7 @@ func TestDeviceCannotBeOpened(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		spoil func(*testing.T, program.Site)
-		say   []string // what a line of the log must contain
+		say   []string // what a log line must contain
 	}{
 		{"it has a program", foreignProgram, []string{"port stays absent", "sluice.yaml:3:14", "port2",
 			"somebody_elses", "id ", "stop its owner", "ip link set dev port2 xdp off"}},
@@ -152,7 +152,7 @@ func TestDeviceCannotBeOpened(t *testing.T) {
 	}
 }
 
-// readable writes a configuration that everyone may read.
+// readable writes a configuration that every user may read.
 func readable(t *testing.T, text string) string {
 	t.Helper()
 	directory := t.TempDir()
@@ -164,12 +164,12 @@ func readable(t *testing.T, text string) string {
 	return file
 }
 
-// beginning is how a message begins behind the log: as every other, or as one about a
+// beginning matches the start of an error message after the log: the usual one, or one about a
 // configuration.
 var beginning = regexp.MustCompile(`(?m)^(sluice: |\S+:\d+:\d+: )`)
 
-// checkRefusal tests how a program has ended: with a code, and behind its log a message that says
-// why.
+// checkRefusal checks that a program ended with an exit code, and with a message after its log that
+// says why.
 func checkRefusal(t *testing.T, p *program.Running, code int, say []string) {
 	t.Helper()
 	if got := p.ExitCode(); got != code {
@@ -190,7 +190,7 @@ func checkRefusal(t *testing.T, p *program.Running, code int, say []string) {
 	}
 }
 
-// foreignProgram attaches a program that is not ours.
+// foreignProgram attaches an XDP program that is not the switch's.
 func foreignProgram(t *testing.T, s program.Site) {
 	xdp, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "somebody_elses", Type: ebpf.XDP,
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}})
@@ -207,7 +207,7 @@ func foreignProgram(t *testing.T, s program.Site) {
 	})
 }
 
-// TestWrongCalls calls the program in ways that no machine could make good.
+// TestWrongCalls runs command lines that are invalid on any machine.
 func TestWrongCalls(t *testing.T) {
 	for _, test := range []struct {
 		args []string

@@ -7,11 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refuseSockets makes the kernel answer, from now on and to all threads, that it has no sockets of
-// a family: with a seccomp filter (seccomp(2)), which looks at the number and the first argument of
-// every system call.
+// refuseSockets makes the kernel refuse sockets of a family to all threads from now on. The seccomp
+// filter (seccomp(2)) checks the number and first argument of each system call.
 func refuseSockets(family uint32) error {
-	const number, argument0 = 0, 16 // offsets in struct seccomp_data; of the argument, the lower half in little endian
+	const number, argument0 = 0, 16 // offsets in struct seccomp_data; lower half of the argument in little endian
 	load := func(offset uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
 	}

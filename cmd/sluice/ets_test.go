@@ -19,9 +19,9 @@ const (
 	etsPeriod = 6 * time.Second
 )
 
-// slowSwitchA is SwitchA of the examples for hosts that share their CPU: slower, on the devices of
-// a site, with headroom for what a host sends in two seconds and longer queues, so that none runs
-// empty while its hosts wait for the CPU. The address behind port1 is known from the start.
+// slowSwitchA adapts the example SwitchA to hosts that share their CPU: it is slower, uses the
+// devices of a site, has headroom for two seconds of a host's traffic, and has longer queues, so
+// that none runs empty while its hosts wait for the CPU. The address behind port1 is static.
 func slowSwitchA(t *testing.T) string {
 	t.Helper()
 	text := example(t, switchAFile,
@@ -32,16 +32,16 @@ func slowSwitchA(t *testing.T) string {
 	return text + fmt.Sprintf("forwarding: {static: [{mac: \"%v\", vlan: %d, port: port1}]}\n", hostMAC(1), switchAVLAN)
 }
 
-// etsFlow leads from a host to the one behind port1. Its ID tells host and CoS.
+// etsFlow returns a flow from a host to the one behind port1. Its ID encodes host and CoS.
 func etsFlow(from int, pcp uint8, rate uint64) host.Flow {
 	return host.Flow{ID: etsID(from, pcp), Dst: hostMAC(1), VID: switchAVLAN, PCP: pcp, Size: 1496, Rate: rate}
 }
 
 func etsID(from int, pcp uint8) uint32 { return uint32(8*from) + uint32(pcp) }
 
-// TestSwitchADividesAPort overloads the port of a server from two sides, with LAN, SAN and IPC. IPC
-// gets all that it asks for, LAN 60 % of the rest and SAN 40 %. What LAN has too much is lost; SAN
-// is stopped instead.
+// TestSwitchADividesAPort overloads the port of a server from two hosts with LAN, SAN and IPC
+// traffic. IPC must get all its traffic through; LAN and SAN share the rest 60:40. LAN loses its
+// excess, and SAN is paused.
 func TestSwitchADividesAPort(t *testing.T) {
 	s := program.NewSite(t, 3)
 	p := program.StartSwitch(t, s.Home, slowSwitchA(t))
@@ -64,7 +64,7 @@ func TestSwitchADividesAPort(t *testing.T) {
 	checkSwitchALosses(t, c, p.Stop())
 }
 
-// checkShares compares what the classes got in the same time. All frames have the same length.
+// checkShares compares the frames that each class got through. All frames have the same length.
 func checkShares(t *testing.T, before, after sample) {
 	t.Helper()
 	count := func(pcp uint8, at func(sample) map[uint32]uint64) float64 {
@@ -90,8 +90,8 @@ func checkShares(t *testing.T, before, after sample) {
 	}
 }
 
-// checkSwitchALosses: SAN and IPC arrive completely, of LAN all that the switch has not counted as
-// dropped; all in order.
+// checkSwitchALosses checks that SAN and IPC arrive completely, that LAN misses exactly the frames
+// that the switch counted as dropped, and that all frames are in order.
 func checkSwitchALosses(t *testing.T, c *crew, r program.Report) {
 	t.Helper()
 	sent, lan := c.sent(), uint64(0)

@@ -13,8 +13,8 @@ import (
 	"sluice/internal/config"
 )
 
-// example returns the text of an example in which words are replaced, as for strings.NewReplacer;
-// all must be there.
+// example returns the text of an example with words replaced as by strings.NewReplacer. Each word
+// must occur in it.
 func example(t *testing.T, file string, oldnew ...string) string {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -33,8 +33,8 @@ func example(t *testing.T, file string, oldnew ...string) string {
 
 var exampleSpeed = regexp.MustCompile(`speed: \d+G`)
 
-// TestExamplesRun runs every example on the devices that it names, which are slower here. All of
-// its ports come up, and it gives the devices back.
+// TestExamplesRun runs every example on devices with the names it uses, at lower speed. All ports
+// must come up, and the devices must be restored.
 func TestExamplesRun(t *testing.T) {
 	files, err := filepath.Glob("../../examples/*.yaml")
 	if err != nil || len(files) < 6 {

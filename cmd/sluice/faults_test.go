@@ -22,24 +22,24 @@ import (
 	"sluice/pmd/afxdp"
 )
 
-// fault is something that its surroundings do to a running switch with three ports. Port 3 may
-// suffer from it; the hosts behind ports 1 and 2 exchange lossless frames throughout and must lose
-// none. Afterwards port 3 forwards again, SIGTERM ends the switch with exit code 0, and the devices
-// are as they were.
+// fault is an external fault that strikes a running switch with three ports. Port 3 may be
+// affected; the hosts behind ports 1 and 2 exchange lossless frames throughout and must lose none.
+// Afterwards port 3 must forward again, SIGTERM must end the switch with exit code 0, and the
+// devices must be restored.
 //
-// Faults with tests of their own: the four boot conditions, a held metrics address and systemd's
-// signals (systemd_test.go, metrics_test.go), kill -9 and deleted devices under load
-// (lifecycle_test.go), silent clients (show_test.go, metrics_test.go), a memory limit
-// (check_test.go).
+// Other faults have their own tests: the four boot conditions, a metrics address in use and
+// systemd's signals (systemd_test.go, metrics_test.go), kill -9 and deleted devices under load
+// (lifecycle_test.go), silent clients of all sockets (orders_test.go), a memory limit
+// (memory_test.go).
 type fault struct {
 	name string
-	// wrap, if there is one, is a shell script that starts the switch, whose command line is "$@".
+	// wrap is an optional shell script that starts the switch with the command line "$@".
 	wrap   string
 	strike func(x *scene)
 	ends   bool // strike ends the switch
 }
 
-// scene is where a fault strikes.
+// scene is a switch under test and its surroundings.
 type scene struct {
 	*program.Running
 	program.Site
@@ -47,15 +47,15 @@ type scene struct {
 	file    string // the configuration
 	socket  string
 	client  *console.Client
-	stderr  *os.File      // the end of a pipe that the switch writes to
+	stderr  *os.File      // the end of the log's pipe that the switch writes to
 	reader  *os.File      // the other end
-	reading chan struct{} // closed when it is no longer read
+	reading chan struct{} // closed when the reader stops
 }
 
 // watchedSwitch is slowSwitch with metrics.
 const watchedSwitch = slowSwitch + "metrics: {listen: \"" + metricsAddress + "\"}\n"
 
-// How a switch is started: without further ado, or with a /run/sluice of its own.
+// Shell scripts that start a switch: directly, or with its own /run/sluice.
 const (
 	direct = `exec "$@"`
 	ownRun = `mount -t tmpfs none /run/sluice; exec "$@"`
@@ -134,8 +134,8 @@ var faults = []fault{
 	{name: "device deleted", strike: func(x *scene) { x.replace(func() {}) }},
 	{name: "malformed netlink", strike: func(x *scene) {
 		short := []byte{20, 0, 0, 0, unix.RTM_NEWLINK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-		refused := false // by all sockets; one that is open for a moment, to ask something, is not connected
-		for range 100 {  // with the long ones, more than a socket holds
+		refused := false // by all long-lived sockets; short-lived ones are not connected to the kernel
+		for range 100 {  // with the long messages, more than a socket buffer holds
 			taken := x.netlink([]byte{1, 2, 3}, make([]byte, 16), []byte(strings.Repeat("\xff", 64)), short,
 				make([]byte, 60000))
 			refused = refused || taken == 0
@@ -171,7 +171,7 @@ type neverEnding struct{}
 
 func (neverEnding) Read(b []byte) (int, error) { return len(b), nil }
 
-// connect connects to a socket of the switch for as long as the test lasts.
+// connect connects to a socket of the switch until the test ends.
 func (x *scene) connect(network, address string) {
 	x.t.Helper()
 	err := x.Home.Do(func() error {
@@ -186,13 +186,13 @@ func (x *scene) connect(network, address string) {
 	}
 }
 
-// block stops reading the log, and fills the pipe before the switch does.
+// block stops reading the log and fills its pipe.
 func (x *scene) block() {
 	if err := x.reader.SetReadDeadline(time.Now()); err != nil {
 		x.t.Fatal(err)
 	}
 	<-x.reading
-	// Opened again, since O_NONBLOCK on stderr would be the switch's, too.
+	// Open the pipe again: O_NONBLOCK on stderr would also affect the switch.
 	pipe, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", x.stderr.Fd()), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC,
 		0)
 	if err != nil {
@@ -207,7 +207,7 @@ func (x *scene) block() {
 	}
 }
 
-// flap takes the link from port 3 and gives it back, and sees the switch follow, whatever it logs.
+// flap takes the link of port 3 down and up, and waits each time until the switch reports it.
 func (x *scene) flap() {
 	x.t.Helper()
 	for _, up := range []bool{false, true} {
@@ -220,18 +220,18 @@ func (x *scene) flap() {
 	}
 }
 
-// portUp tells what the switch says of port 3.
+// portUp reports whether the switch says that port 3 is up.
 func (x *scene) portUp() bool {
 	r, err := x.client.State(x.t.Context())
 	return err == nil && program.Report{Switch: *r}.Port(x.t, "port3").Up
 }
 
-// stateDirectory is where the switch sees its own.
+// stateDirectory returns the path of the state directory in the switch's mount namespace.
 func (x *scene) stateDirectory() string {
 	return fmt.Sprintf("/proc/%d/root%s", x.Process.Pid, afxdp.StateDirectory)
 }
 
-// starve leaves the switch no further descriptors until restore is called.
+// starve prevents the switch from opening file descriptors until restore is called.
 func (x *scene) starve() (restore func()) {
 	x.t.Helper()
 	pid := x.Process.Pid
@@ -247,7 +247,7 @@ func (x *scene) starve() (restore func()) {
 	return func() { limit(&before, nil) }
 }
 
-// replace deletes the device of port 3 and, after something else, makes another one.
+// replace deletes the device of port 3, calls between, and creates a new device.
 func (x *scene) replace(between func()) {
 	x.t.Helper()
 	program.OnLink(x.t, x.Home, "port3", netlink.LinkDel)
@@ -256,12 +256,12 @@ func (x *scene) replace(between func()) {
 	x.Veth(x.t, x.Home, "port3", x.Hosts[2], program.HostDevice)
 }
 
-// netlink sends messages to all that hear of links, as root may, and to each netlink socket of the
-// switch. It returns how many of these took one: those that last are connected to the kernel, and
-// refuse it.
+// netlink sends messages to the multicast group for links, which root may do, and to each netlink
+// socket of the switch. It returns how often these sockets accepted one. Long-lived sockets are
+// connected to the kernel, so they refuse all.
 func (x *scene) netlink(messages ...[]byte) (taken int) {
 	x.t.Helper()
-	ports := x.netlinkPorts() // before there is one of the test
+	ports := x.netlinkPorts() // before the test opens its own
 	err := x.Home.Do(func() error {
 		fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 		if err != nil {
@@ -271,7 +271,7 @@ func (x *scene) netlink(messages ...[]byte) (taken int) {
 		all := &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: 1 << (unix.RTNLGRP_LINK - 1)}
 		for _, m := range messages {
 			err := unix.Sendto(fd, m, unix.MSG_DONTWAIT, all)
-			if err != nil && err != unix.ENOBUFS { // somebody's socket is full
+			if err != nil && err != unix.ENOBUFS { // a receiver's socket is full
 				return err
 			}
 			for _, p := range ports {
@@ -296,7 +296,7 @@ func (x *scene) netlinkPorts() (ports []uint32) {
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	const protocol, port = 1, 2 // columns; the first line names them
+	const protocol, port = 1, 2 // columns; line 1 is the heading
 	for _, line := range strings.Split(strings.TrimSpace(string(table)), "\n")[1:] {
 		field := strings.Fields(line)
 		number, err := strconv.ParseUint(field[port], 10, 32)
@@ -310,8 +310,8 @@ func (x *scene) netlinkPorts() (ports []uint32) {
 	return ports
 }
 
-// enter starts a switch whose log goes through a pipe that the test reads, and may stop reading. A
-// shell script starts it.
+// enter starts a switch through a shell script. Its log goes through a pipe that the test can stop
+// reading.
 func enter(t *testing.T, s program.Site, wrap string) *scene {
 	t.Helper()
 	x := &scene{Site: s, t: t, socket: program.SocketPath(t)}
@@ -338,7 +338,7 @@ func enter(t *testing.T, s program.Site, wrap string) *scene {
 	return x
 }
 
-// read has the log read, until block.
+// read reads the log until block is called.
 func (x *scene) read() {
 	if err := x.reader.SetReadDeadline(time.Time{}); err != nil {
 		x.t.Fatal(err)
@@ -350,8 +350,8 @@ func (x *scene) read() {
 	}()
 }
 
-// TestOutputOnAFullDisk: the exit code says what the switch did, and the log that its report is
-// lost.
+// TestOutputOnAFullDisk checks that the exit code tells how the switch ended, and that the log
+// reports the lost output.
 func TestOutputOnAFullDisk(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -375,7 +375,7 @@ func TestOutputOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestFaults makes each fault strike.
+// TestFaults runs each fault against a switch of its own.
 func TestFaults(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {

@@ -7,12 +7,12 @@ import (
 	"sluice/bench/program"
 )
 
-// TestFootprint measures a switch with three ports and the default memory: what it holds, and how
-// soon it forwards.
+// TestFootprint measures the memory and the start time of a switch with three ports and default
+// memory.
 func TestFootprint(t *testing.T) {
 	const (
 		mostMemory = 200e6           // bytes
-		mostStart  = 5 * time.Second // it is 0.1 s on a machine that does nothing else
+		mostStart  = 5 * time.Second // 0.1 s on an idle machine
 	)
 	p := program.StartSwitch(t, program.NewSite(t, 3).Home, `
 ports:

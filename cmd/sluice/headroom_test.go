@@ -10,7 +10,7 @@ import (
 	"sluice/internal/cli"
 )
 
-// headroomOutput runs `sluice headroom` and returns it, ended well.
+// headroomOutput runs `sluice headroom`, which must succeed.
 func headroomOutput(t *testing.T, args string) *program.Running {
 	t.Helper()
 	p := program.Launch(t, nil, append([]string{"headroom"}, strings.Fields(args)...)...)
@@ -20,7 +20,7 @@ func headroomOutput(t *testing.T, args string) *program.Running {
 	return p
 }
 
-// TestHeadroomOfDocuments: what the documents, drivers and scripts say comes out of the program.
+// TestHeadroomOfDocuments checks results against vendor documents, drivers and scripts.
 func TestHeadroomOfDocuments(t *testing.T) {
 	const (
 		cisco  = "--speed 10G --mtu-own 9216 --mtu-peer 2240 --cable 300m --cell 160"
@@ -73,7 +73,7 @@ func TestHeadroomOfDocuments(t *testing.T) {
 	}
 }
 
-// TestHeadroomForPeople: without --json, terms, sum, cells and notes.
+// TestHeadroomForPeople checks the text output: terms, sum, cells and notes.
 func TestHeadroomForPeople(t *testing.T) {
 	p := headroomOutput(t, "--method cisco --mtu-own 9216 --mtu-peer 2240 --cable 300m")
 	for _, w := range []string{
@@ -85,7 +85,7 @@ func TestHeadroomForPeople(t *testing.T) {
 	}
 }
 
-// TestHeadroomOfThisSwitch: exact and measured do not store the FCS, unless told to.
+// TestHeadroomOfThisSwitch checks that methods exact and measured exclude the FCS by default.
 func TestHeadroomOfThisSwitch(t *testing.T) {
 	for args, frame := range map[string]int{
 		"--method exact --cell 80": 85, "--method exact --cell 80 --unstored 0": 81, "--method cisco --cell 80": 81,
@@ -98,7 +98,8 @@ func TestHeadroomOfThisSwitch(t *testing.T) {
 	}
 }
 
-// TestHeadroomCompared: one line for each method; one that has no figure for this speed says why.
+// TestHeadroomCompared checks that each method has one line, and that a method without a figure for
+// this speed says why.
 func TestHeadroomCompared(t *testing.T) {
 	const args = "--method all --gap 200us --speed 50G"
 	p := headroomOutput(t, args)
@@ -120,8 +121,8 @@ func TestHeadroomCompared(t *testing.T) {
 	}
 }
 
-// TestHeadroomMeasured: with gaps given, both headrooms follow from them; otherwise the machine is
-// measured.
+// TestHeadroomMeasured checks that both headrooms follow from given gaps, and that without a gap
+// the machine is measured.
 func TestHeadroomMeasured(t *testing.T) {
 	var given headroomReport
 	const args = "--method measured --gap 200us --in-flight 64KB --peer-gap 50us --peer-in-flight 1KiB"
@@ -134,7 +135,7 @@ func TestHeadroomMeasured(t *testing.T) {
 		}
 		return 0
 	}
-	// At 10G a microsecond is 1250 B.
+	// At 10G, a microsecond is 1250 B.
 	ours, peers := &given.Result, given.ForPeer
 	if given.Gap != nil || term(ours, "worst gap of our") != 250_000 || term(ours, "worst gap of the peer") != 62_500 {
 		t.Errorf("ours: %+v", given)
@@ -157,7 +158,7 @@ func TestHeadroomMeasured(t *testing.T) {
 	p.Await(1, "measuring the gaps of a worker on CPU "+strconv.Itoa(r.Gap.CPU))
 }
 
-// TestHeadroomRefusals: each tells what to do.
+// TestHeadroomRefusals checks that each error says what to do.
 func TestHeadroomRefusals(t *testing.T) {
 	for args, words := range map[string][]string{
 		"--method guess":                    {`"guess"`, "cisco-wire", "all"},
@@ -181,7 +182,7 @@ func TestHeadroomRefusals(t *testing.T) {
 	} {
 		p := program.Launch(t, nil, append([]string{"headroom"}, strings.Fields(args)...)...)
 		want := cli.ExitUsage
-		if strings.Contains(args, "--cpu") { // some machine may have it
+		if strings.Contains(args, "--cpu") { // another machine may have this CPU
 			want = cli.ExitFailure
 		}
 		if code := p.ExitCode(); code != want {
