@@ -13,7 +13,7 @@ import (
 func TestHelp(t *testing.T)   { program.CheckHelp(t, command) }
 func TestManual(t *testing.T) { program.CheckManual(t, command) }
 
-// TestConventions: help finds the topic.
+// TestConventions checks that help finds the topic.
 func TestConventions(t *testing.T) {
 	text := program.Output(t, "help")
 	for _, words := range []string{"\nRun a switch:\n", "\nExamples:\n", "conventions "} {
@@ -32,7 +32,7 @@ func TestConventions(t *testing.T) {
 	}
 }
 
-// TestManualNowhere: where pages can't be written, that is said.
+// TestManualNowhere checks the error for a directory that can't be created.
 func TestManualNowhere(t *testing.T) {
 	p := program.Launch(t, nil, "docs", "--man", "/proc/nowhere")
 	checkRefusal(t, p, cli.ExitFailure, []string{"--man /proc/nowhere", "may write to"})
@@ -43,13 +43,13 @@ func TestCompletion(t *testing.T) {
 		{Words: []string{""}, Offered: []string{"run\t", "check\t", "show\t", "completion\t"}},
 		{Words: []string{"headroom", "--method", ""}, Offered: []string{"annex-o", "all"}},
 		{Words: []string{"headroom", "--medium", ""}, Offered: []string{"fibre"}},
-		{Words: []string{"run", "--config", ""}, Offered: []string{"yaml", "yml", ":8"}}, // files that end so
+		{Words: []string{"run", "--config", ""}, Offered: []string{"yaml", "yml", ":8"}}, // files with these extensions
 		{Words: []string{"help", ""}, Offered: []string{"check\t"}},
 	})
 }
 
-// TestPortsComplete: the ports offered are those of the switch that is asked; where there is none,
-// so are they.
+// TestPortsComplete checks that completion offers the ports of the switch on the given socket, and
+// none if no switch answers.
 func TestPortsComplete(t *testing.T) {
 	s, socket := program.NewSite(t, 2), program.SocketPath(t)
 	ask := func() string {
@@ -67,7 +67,7 @@ func TestPortsComplete(t *testing.T) {
 	}
 }
 
-// TestSchemaCommand: what is printed is what is published.
+// TestSchemaCommand checks that the program prints the published schema.
 func TestSchemaCommand(t *testing.T) {
 	published, err := os.ReadFile("../../docs/sluice.schema.json")
 	if err != nil {

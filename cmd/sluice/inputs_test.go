@@ -17,11 +17,11 @@ import (
 	"sluice/internal/cli"
 )
 
-// problemLine is what a line about a configuration looks like: where, what is wrong, what to do.
+// problemLine matches an error in a configuration: position, problem, remedy.
 var problemLine = regexp.MustCompile(`^\S+:\d+:\d+: .+: .+$`)
 
-// checkProblems tests that all that a program said is where a file is wrong and what to do about
-// it.
+// checkProblems checks that a program printed nothing but errors in the file, with position and
+// remedy.
 func checkProblems(t *testing.T, p *program.Running, file string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(strings.Join(p.Log.All(), "\n"), "\n"), "\n")
@@ -36,7 +36,8 @@ func checkProblems(t *testing.T, p *program.Running, file string) {
 	}
 }
 
-// TestBadFiles: check says of every bad file, and of nothing else, what is wrong with it.
+// TestBadFiles checks that check reports the expected error, and only errors in that file, for
+// every bad file.
 func TestBadFiles(t *testing.T) {
 	files, err := filepath.Glob("../../internal/config/testdata/bad/*.yaml")
 	if err != nil || len(files) < 100 {
@@ -52,7 +53,7 @@ func TestBadFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for line := range strings.Lines(string(text)) { // what it must say stands at its end
+		for line := range strings.Lines(string(text)) { // the file ends with the expected error
 			if want, ok := strings.CutPrefix(line, "#! "+filepath.Base(file)); ok &&
 				!strings.Contains("\n"+strings.Join(p.Log.All(), "\n")+"\n", "\n"+file+want) {
 				t.Errorf("%s: not said: %s", file, want)
@@ -61,7 +62,7 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// bomb is a document of 10^9 words for whoever expands aliases.
+// bomb returns a document of 10^9 words if its aliases are expanded.
 func bomb() string {
 	var b strings.Builder
 	b.WriteString("a0: &a0 [lol]\n")
@@ -72,17 +73,17 @@ func bomb() string {
 	return b.String() + "ports: *a9\n"
 }
 
-// badInput is what is no configuration.
+// badInput is a file that is not a valid configuration.
 type badInput struct {
 	name, text string
-	make       func(file string) error // in place of writing text
+	make       func(file string) error // instead of writing text
 	without    string                  // what the program lacks
 	say        []string
 }
 
 const onePort = "ports:\n  - {device: port1, speed: 1G}\n"
 
-// unreadables are no files, or none for this user.
+// unreadables are files that don't exist or that this user can't read.
 var unreadables = []badInput{
 	{name: "missing", make: os.Remove, say: []string{unix.ENOENT.Error(), "beginning with one of examples/"}},
 	{name: "a directory", say: []string{unix.EISDIR.Error(), "name a file in it"}, make: func(file string) error {
@@ -92,7 +93,7 @@ var unreadables = []badInput{
 		say: []string{unix.EACCES.Error(), "let this user read it, or run as root"}},
 }
 
-// mendables are files to be mended. program is one, or the beginning of one.
+// mendables are files with errors. program is the beginning of an executable.
 func mendables(program []byte) []badInput {
 	return []badInput{
 		{name: "empty", text: "", say: []string{":1:1: the file is empty", `under "ports:"`}},
@@ -126,7 +127,7 @@ func mendables(program []byte) []badInput {
 	}
 }
 
-// TestBadInput gives check and run what is no configuration. Both answer soon, and with what to do.
+// TestBadInput runs check and run on invalid files. Both must fail quickly and say what to do.
 func TestBadInput(t *testing.T) {
 	self, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
@@ -142,7 +143,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestPipe: what another program writes is read as a file is.
+// TestPipe checks that a configuration can be read from a pipe.
 func TestPipe(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -156,7 +157,7 @@ func TestPipe(t *testing.T) {
 	}
 }
 
-// check gives the input to a command, which ends with a code.
+// check runs a command on the input and checks its exit code.
 func (b *badInput) check(t *testing.T, command string, code int) {
 	if b.without == root {
 		program.NeedRoot(t)
@@ -178,7 +179,7 @@ func (b *badInput) check(t *testing.T, command string, code int) {
 	}
 }
 
-// manyKeys has as many keys as fit a file, none of them known.
+// manyKeys returns as many unknown keys as fit in a file.
 func manyKeys() string {
 	var b strings.Builder
 	for i := 0; b.Len() < 1<<20-20; i++ {

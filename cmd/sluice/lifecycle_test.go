@@ -27,17 +27,17 @@ import (
 	"sluice/pmd/afxdp"
 )
 
-// deviceState is all of a device that a switch changes while it runs.
+// deviceState is the state of a device that a running switch may change.
 type deviceState struct {
 	Features    map[string]ethtool.Feature
 	Channels    ethtool.Channels
 	Qdiscs      []string
 	Promiscuity int
 	MTU         int
-	Program     uint32 // XDP, its id
+	Program     uint32 // ID of the XDP program
 }
 
-// stateOf looks at a device from inside its namespace.
+// stateOf reads the state of a device inside its namespace.
 func stateOf(t *testing.T, n *netns.Namespace, device string) (s deviceState) {
 	t.Helper()
 	err := n.Do(func() error {
@@ -56,7 +56,7 @@ func stateOf(t *testing.T, n *netns.Namespace, device string) (s deviceState) {
 		all, err := netlink.QdiscList(link)
 		errs[2] = err
 		for _, q := range all {
-			if q.Type() == "noqueue" { // which a device has for want of one, while it is up
+			if q.Type() == "noqueue" { // the kernel's default for a device that is up
 				continue
 			}
 			s.Qdiscs = append(s.Qdiscs, fmt.Sprint(q.Type(), " ", q.Attrs()))
@@ -74,7 +74,7 @@ func stateOf(t *testing.T, n *netns.Namespace, device string) (s deviceState) {
 	return s
 }
 
-// statesOf looks at all ports of a site.
+// statesOf reads the states of all ports of a site.
 func statesOf(t *testing.T, s program.Site) (all []deviceState) {
 	t.Helper()
 	for i := range s.Hosts {
@@ -83,7 +83,7 @@ func statesOf(t *testing.T, s program.Site) (all []deviceState) {
 	return all
 }
 
-// sameStates compares settings, device by device.
+// sameStates compares the states of devices.
 func sameStates(t *testing.T, before, after []deviceState) {
 	t.Helper()
 	for i := range before {
@@ -99,7 +99,7 @@ func sameStates(t *testing.T, before, after []deviceState) {
 	}
 }
 
-// bpftool returns what `bpftool net` shows in a namespace, or "" on a machine without it.
+// bpftool returns the output of `bpftool net` in a namespace, or "" if bpftool is not installed.
 func bpftool(t *testing.T, n *netns.Namespace) string {
 	t.Helper()
 	cmd := exec.Command("bpftool", "net")
@@ -115,7 +115,7 @@ func bpftool(t *testing.T, n *netns.Namespace) string {
 	return out.String()
 }
 
-// checkRestored compares a site with what it was before the first switch was started on it.
+// checkRestored compares a site with its state before the first switch was started on it.
 func checkRestored(t *testing.T, s program.Site, before []deviceState, files []string) {
 	t.Helper()
 	sameStates(t, before, statesOf(t, s))
@@ -126,7 +126,7 @@ func checkRestored(t *testing.T, s program.Site, before []deviceState, files []s
 	}
 }
 
-// checkNoProgram tests that no XDP program is on a site's ports.
+// checkNoProgram checks that the ports of a site have no XDP program.
 func checkNoProgram(t *testing.T, s program.Site) {
 	t.Helper()
 	for i, now := range statesOf(t, s) {
@@ -139,10 +139,10 @@ func checkNoProgram(t *testing.T, s program.Site) {
 	}
 }
 
-// TestKilled kills a switch again and again, under load.
+// TestKilled kills a switch repeatedly under load.
 func TestKilled(t *testing.T) {
 	const kills = 20
-	// With two queues each, there are also channels to be set and put back.
+	// With two queues each, the switch must also set and restore the channels.
 	s := program.NewSite(t, 2, netns.Queues(2))
 	before, files := statesOf(t, s), program.Remembered(t, s)
 	c := newCrew(t, s, 2, []int{1, 2}, map[int][]host.Flow{
@@ -176,8 +176,8 @@ func TestKilled(t *testing.T) {
 	checkRestored(t, s, before, files)
 }
 
-// TestKilledAndReconfigured kills a switch and starts one that has other ports: what is no port any
-// more is restored at once, and in the end also what is one and was never opened.
+// TestKilledAndReconfigured kills a switch and starts one with other ports. A device that is no
+// longer a port must be restored at once, and a port that was never opened when the switch ends.
 func TestKilledAndReconfigured(t *testing.T) {
 	s := program.NewSite(t, 3)
 	before, files := statesOf(t, s), program.Remembered(t, s)
@@ -200,8 +200,8 @@ func TestKilledAndReconfigured(t *testing.T) {
 	checkRestored(t, s, before, files)
 }
 
-// TestKilledWhileStarting kills a switch sooner or later on its way to forwarding, and then lets
-// one start and stop.
+// TestKilledWhileStarting kills a switch at various times before it forwards, and then starts and
+// stops one.
 func TestKilledWhileStarting(t *testing.T) {
 	const kills = 10
 	s := program.NewSite(t, 2, netns.Queues(2))
@@ -214,7 +214,7 @@ func TestKilledWhileStarting(t *testing.T) {
 	changed := 0
 	for i := range kills {
 		p := program.Launch(t, s.Home, "run", "-c", file)
-		time.Sleep(start/2 + start/2*time.Duration(i)/kills) // devices are looked at last
+		time.Sleep(start/2 + start/2*time.Duration(i)/kills) // devices are opened late in the start
 		p.Signal(unix.SIGKILL)
 		p.ExitCode()
 		checkNoProgram(t, s)
@@ -229,7 +229,7 @@ func TestKilledWhileStarting(t *testing.T) {
 	}
 }
 
-// TestTerminatedUnderLoad ends a switch while two hosts send more than the third can take.
+// TestTerminatedUnderLoad ends a switch while two hosts send more than the third can receive.
 func TestTerminatedUnderLoad(t *testing.T) {
 	s := program.NewSite(t, 3)
 	before, files := statesOf(t, s), program.Remembered(t, s)
@@ -242,7 +242,7 @@ func TestTerminatedUnderLoad(t *testing.T) {
 
 	p.Signal(unix.SIGTERM)
 	p.Await(1, "msg=drained")
-	c.StopSending() // the lossless flows stand still for three quarters of a second more, at least
+	c.StopSending() // the lossless flows remain paused for at least another 0.75 s
 	if code := p.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
@@ -265,8 +265,8 @@ func TestTerminatedUnderLoad(t *testing.T) {
 	}
 }
 
-// checkLossless compares what hosts have sent on lossless flows, the switch has forwarded and hosts
-// have received: nothing may be missing or out of order anywhere.
+// checkLossless compares the lossless frames that the hosts sent, the switch forwarded and the
+// hosts received. None may be missing or out of order.
 func checkLossless(t *testing.T, r program.Report, sent map[uint32]uint64, got map[uint32]host.Received,
 	flows ...uint32) {
 	t.Helper()
@@ -299,7 +299,7 @@ func checkLossless(t *testing.T, r program.Report, sent map[uint32]uint64, got m
 	}
 }
 
-// resources is what a process holds that a driver could leak.
+// resources are the resources of a process that a driver could leak.
 type resources struct {
 	descriptors, mappings int // mappings of sockets
 	resident              int // bytes
@@ -326,8 +326,8 @@ func resourcesOf(t *testing.T, pid int) (r resources) {
 	return resources{len(files), strings.Count(string(maps), "socket:"), pages * os.Getpagesize()}
 }
 
-// checkBuffers tests that all buffers are free in the end but for those that the ports keep for
-// good: for reception, and for PFC frames.
+// checkBuffers checks that at the end all buffers are free except those that the ports always keep
+// for reception and for PFC frames.
 func checkBuffers(t *testing.T, text string, r program.Report) {
 	t.Helper()
 	c, err := config.Parse("test", []byte(text))
@@ -349,7 +349,8 @@ func checkBuffers(t *testing.T, text string, r program.Report) {
 	}
 }
 
-// socket is an independent host: it receives and sends through the kernel's stack.
+// socket is a host that receives and sends through the kernel's stack, independently of the
+// project's code.
 type socket struct {
 	t  *testing.T
 	fd int
@@ -378,7 +379,7 @@ func newSocket(t *testing.T, at *netns.Namespace) *socket {
 	return s
 }
 
-// hear waits for frames to an address.
+// hear waits for that many frames to an address.
 func (s *socket) hear(frames int, to frame.MAC) {
 	s.t.Helper()
 	program.Until(s.t, fmt.Sprintf("%d frames to %v", frames, to), func() bool {
@@ -387,7 +388,7 @@ func (s *socket) hear(frames int, to frame.MAC) {
 			if err == unix.EAGAIN {
 				return false
 			}
-			if err != nil && err != unix.ENETDOWN { // which is told once when the device was down
+			if err != nil && err != unix.ENETDOWN { // reported once if the device was down
 				s.t.Fatal(err)
 			}
 			if n > 14 && frame.MACFrom(s.b[:]) == to {
@@ -415,8 +416,8 @@ func (s *socket) close() {
 	}
 }
 
-// TestDeviceGoesAndComes takes one of three devices away, in all ways that there are, with frames
-// on their way to it.
+// TestDeviceGoesAndComes removes one of three devices in all possible ways while frames are being
+// sent to it.
 func TestDeviceGoesAndComes(t *testing.T) {
 	s := program.NewSite(t, 3)
 	p := program.StartSwitch(t, s.Home, slowSwitch)
@@ -425,12 +426,12 @@ func TestDeviceGoesAndComes(t *testing.T) {
 		1: {half(flow(1, 2, lossless)), half(flow(2, target, lossless))},
 		2: {half(flow(3, 1, lossless)), half(flow(4, target, lossless))}})
 	c.more(50, 1, 3)
-	warm := c.received() // what came before a host could receive does not count
+	warm := c.received() // frames sent before the receivers were ready don't count
 	first, last := takeAway(t, s, p, c)
 	t.Logf("after 3 times %+v, at last %+v", first, last)
-	flat := 8 << 20 // bytes that the runtime may take more or less of
+	flat := 8 << 20 // bytes by which the runtime's memory may vary
 	if *program.TXEngine == afxdp.TXTransmitter {
-		flat = 16 << 20 // up to 10 MB here, in 60 deletions as in 10
+		flat = 16 << 20 // up to 10 MB here, after 10 deletions as after 60
 	}
 	if program.UnderRace() {
 		flat = 64 << 20
@@ -459,9 +460,9 @@ func TestDeviceGoesAndComes(t *testing.T) {
 	}
 }
 
-// takeAway deletes the device of port 3 and makes it anew, ten times, and then sets either end of
-// it down and up. Each time the flows 1 and 3 of the others must go on, and frames reach the target
-// again. It returns what the switch holds after three times and in the end.
+// takeAway deletes and recreates the device of port 3 ten times, and then sets each end of it down
+// and up. Each time, flows 1 and 3 of the other ports must continue, and the target must receive
+// frames again. takeAway returns the switch's resources after three deletions and at the end.
 func takeAway(t *testing.T, s program.Site, p *program.Running, c *crew) (first, last resources) {
 	t.Helper()
 	const deletions, flaps = 10, 3
@@ -505,9 +506,9 @@ func takeAway(t *testing.T, s program.Site, p *program.Running, c *crew) (first,
 	return first, resourcesOf(t, p.Process.Pid)
 }
 
-// TestDeviceSetDown sets a device down that many short frames are on their way to: some are with
-// the device then and stay there, mostly. That may neither keep those from sending who have sent
-// them, nor the switch from ending.
+// TestDeviceSetDown sets a device down while many short frames are being sent to it. Most of the
+// frames that the device holds then stay there. They must neither stop their senders nor keep the
+// switch from ending.
 func TestDeviceSetDown(t *testing.T) {
 	for range 5 {
 		if stayed := setDownUnderLoad(t); stayed > 0 {
@@ -517,7 +518,7 @@ func TestDeviceSetDown(t *testing.T) {
 	t.Error("no frame was with the device, so this test shows nothing")
 }
 
-// setDownUnderLoad returns how many frames stayed with the device.
+// setDownUnderLoad returns the number of frames that stayed with the device.
 func setDownUnderLoad(t *testing.T) (stayed uint64) {
 	t.Helper()
 	s := program.NewSite(t, 3)
@@ -531,7 +532,7 @@ func setDownUnderLoad(t *testing.T) (stayed uint64) {
 		c.more(1000, 1, 2, 3)
 		program.OnLink(t, s.Home, "port3", netlink.LinkSetDown)
 		p.Await(i+1, `msg="link changed" port=port3 up=false`)
-		time.Sleep(20 * time.Millisecond) // for senders to be stopped, if so
+		time.Sleep(20 * time.Millisecond) // would be enough to stop the senders
 		c.more(1000, 1)
 		program.OnLink(t, s.Home, "port3", netlink.LinkSetUp)
 	}
@@ -547,8 +548,8 @@ func setDownUnderLoad(t *testing.T) (stayed uint64) {
 	return drops["port_gone"]
 }
 
-// TestTerminatedWhilePaused ends a switch whose peer lets nothing go. The end comes all the same,
-// and says so.
+// TestTerminatedWhilePaused ends a switch whose peer pauses it forever. The switch must end and
+// report what it could not send.
 func TestTerminatedWhilePaused(t *testing.T) {
 	s := program.NewSite(t, 3)
 	before, files := statesOf(t, s), program.Remembered(t, s)
@@ -579,7 +580,7 @@ func TestTerminatedWhilePaused(t *testing.T) {
 	received, passed, drops := r.Class(lossless)
 	t.Logf("received %d, sent %d, dropped %v", received, passed, drops)
 	for why, n := range drops {
-		if why != "port_gone" { // which had been sent, as far as the worker is concerned
+		if why != "port_gone" { // as far as the worker knows, these were sent
 			passed += n
 		}
 	}
@@ -588,8 +589,8 @@ func TestTerminatedWhilePaused(t *testing.T) {
 	}
 }
 
-// TestPortIsTriedAgain: what keeps a device from being a port may go away without its link
-// changing. The log says once what it is, however often it is tried.
+// TestPortIsTriedAgain checks that the switch retries a device whose problem may disappear without
+// a change of its link, and logs each problem only once.
 func TestPortIsTriedAgain(t *testing.T) {
 	s := program.NewSite(t, 2)
 	p := program.StartSwitch(t, s.Home, "ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]")
@@ -597,14 +598,14 @@ func TestPortIsTriedAgain(t *testing.T) {
 		return func(l netlink.Link) error { return netlink.LinkSetMTU(l, bytes) }
 	}
 	program.OnLink(t, s.Home, "port2", netlink.LinkSetDown)
-	p.Await(1, `msg="device gone or set down"`, "port=port2") // not just up=false: it looks whether it is down still
+	p.Await(1, `msg="device gone or set down"`, "port=port2") // after up=false it checks that the device is down
 	program.OnLink(t, s.Home, "port2", mtu(1400))
 	program.OnLink(t, s.Home, "port2", netlink.LinkSetUp)
 	p.Await(1, `msg="port stays absent"`, "an mtu of 1500 is more than the 1400 of device port2")
 	program.OnLink(t, s.Home, "port2", mtu(4000))
 	p.Await(1, `msg="port stays absent"`, "the MTU is too large for the buffers")
 	lines := len(p.Log.Find([]string{"port=port2"}))
-	time.Sleep(2200 * time.Millisecond) // it is tried each second
+	time.Sleep(2200 * time.Millisecond) // it retries every second
 	if more := p.Log.Find([]string{"port=port2"})[lines:]; len(more) > 0 {
 		t.Errorf("%d lines more about a port of which all is said", len(more))
 	}

@@ -17,8 +17,7 @@ import (
 	"sluice/internal/cli"
 )
 
-// limitedGroup makes a control group of either version that may have so much memory, in bytes, and
-// returns its directory.
+// limitedGroup creates a control group, of version 1 or 2, with a memory limit in bytes.
 func limitedGroup(t *testing.T, bytes string) limited {
 	t.Helper()
 	program.NeedRoot(t)
@@ -48,9 +47,9 @@ func limitedGroup(t *testing.T, bytes string) limited {
 type limited struct {
 	t         *testing.T
 	directory string
-	limit     string // the file that has it
-	hidden    bool   // from what is launched: it has a /sys of its own, as under ip netns exec
-	lacks     string // the capability that what is launched then lacks
+	limit     string // file that sets the limit
+	hidden    bool   // from the launched program, which gets its own /sys, as under ip netns exec
+	lacks     string // capability that the launched program lacks
 }
 
 // launch runs the program in the group.
@@ -72,7 +71,7 @@ func (g limited) launch(in *netns.Namespace, args ...string) *program.Running {
 	return program.LaunchCommand(g.t, in, c)
 }
 
-// taken returns the bytes that the group has.
+// taken returns the memory use of the group in bytes.
 func (g limited) taken() (n int) {
 	g.t.Helper()
 	text, err := os.ReadFile(filepath.Join(g.directory, "memory.usage_in_bytes"))
@@ -88,8 +87,8 @@ func (g limited) taken() (n int) {
 	return n
 }
 
-// TestLimitedMemory: in a control group that is too small a switch does not start, and says why;
-// check says it, too; and with the buffers that it recommends the switch starts and works there.
+// TestLimitedMemory checks that a switch does not start in a control group that is too small, that
+// run and check say why, and that the switch works with the recommended number of buffers.
 func TestLimitedMemory(t *testing.T) {
 	group := limitedGroup(t, "268435456")
 	s := program.NewSite(t, 2)
@@ -113,8 +112,8 @@ func TestLimitedMemory(t *testing.T) {
 	p.Stop()
 }
 
-// TestCaptureInLimitedMemory: a confined switch whose control group has no memory left for a
-// capture refuses it and goes on; one of as many bytes of each frame as it recommends works.
+// TestCaptureInLimitedMemory checks that a confined switch rejects a capture if its control group
+// has too little memory, continues to run, and accepts a capture with the recommended snap length.
 func TestCaptureInLimitedMemory(t *testing.T) {
 	for name, hidden := range map[string]bool{"mounted": false, "hidden": true} {
 		t.Run(name, func(t *testing.T) { captureInLimitedMemory(t, hidden) })
@@ -147,7 +146,7 @@ func captureInLimitedMemory(t *testing.T, hidden bool) {
 	p.Stop()
 }
 
-// TestLimitedMemoryHidden: the limit of a control group counts also where /sys does not show it.
+// TestLimitedMemoryHidden checks that a limit counts even if /sys does not show it.
 func TestLimitedMemoryHidden(t *testing.T) {
 	group := limitedGroup(t, "268435456")
 	group.hidden = true
@@ -158,8 +157,8 @@ func TestLimitedMemoryHidden(t *testing.T) {
 	}
 }
 
-// TestLimitNotReadable: without the right to look elsewhere, check and run say that the limit is
-// not known.
+// TestLimitNotReadable checks that check and run report an unknown limit if they lack the privilege
+// to read it.
 func TestLimitNotReadable(t *testing.T) {
 	group := limitedGroup(t, "268435456")
 	group.hidden, group.lacks = true, "sys_admin"

@@ -29,10 +29,10 @@ import (
 
 const (
 	metricsAddress    = "127.0.0.1:9473"
-	prometheusAddress = "127.0.0.1:9090" // in a namespace of its own
+	prometheusAddress = "127.0.0.1:9090" // in its own namespace
 )
 
-// scrapedConfiguration is a switch whose metrics are served, and whose watchdog is quick.
+// scrapedConfiguration serves metrics and has a fast watchdog.
 const scrapedConfiguration = `
 metrics: {listen: "127.0.0.1:9473"}
 classes:
@@ -43,7 +43,7 @@ ports:
   - {device: port2, speed: 1G}
 `
 
-// clientIn returns a client whose connections begin in a namespace.
+// clientIn returns an HTTP client that connects from a namespace.
 func clientIn(n *netns.Namespace) *http.Client {
 	dial := func(ctx context.Context, network, address string) (c net.Conn, err error) {
 		err = n.Do(func() error {
@@ -55,7 +55,7 @@ func clientIn(n *netns.Namespace) *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: dial}, Timeout: program.Patience}
 }
 
-// getIn returns what is at a URL, or nothing if nobody answers.
+// getIn returns the body of a URL, or nil if there is no answer.
 func getIn(c *http.Client, url string) []byte {
 	response, err := c.Get(url)
 	if err != nil {
@@ -69,13 +69,14 @@ func getIn(c *http.Client, url string) []byte {
 	return body
 }
 
-// prometheus is a real one that scrapes a switch, with the alerts that are delivered.
+// prometheus is a Prometheus server that scrapes a switch, with the project's alert rules.
 type prometheus struct {
 	t *testing.T
 	*http.Client
 }
 
-// startPrometheus starts one every second, beside a switch, and returns when it has scraped that.
+// startPrometheus starts a Prometheus that scrapes every second, and waits until it has scraped the
+// switch.
 func startPrometheus(t *testing.T, in *netns.Namespace) *prometheus {
 	t.Helper()
 	if _, err := exec.LookPath("prometheus"); err != nil {
@@ -101,7 +102,7 @@ func startPrometheus(t *testing.T, in *netns.Namespace) *prometheus {
 	return p
 }
 
-// ask has Prometheus answer a request of its API.
+// ask queries the API of Prometheus.
 func (p *prometheus) ask(path string, data any) bool {
 	answer := struct {
 		Status string
@@ -111,7 +112,7 @@ func (p *prometheus) ask(path string, data any) bool {
 		answer.Status == "success"
 }
 
-// value returns what the one series of a query is now, or nothing.
+// value returns the value of a query with one result, or "".
 func (p *prometheus) value(query string) string {
 	var data struct{ Result []struct{ Value [2]any } }
 	if !p.ask("query?query="+url.QueryEscape(query), &data) || len(data.Result) != 1 {
@@ -120,7 +121,7 @@ func (p *prometheus) value(query string) string {
 	return fmt.Sprint(data.Result[0].Value[1])
 }
 
-// firing returns the alerts that fire, as name, port and priority.
+// firing returns the firing alerts with name, port and priority.
 func (p *prometheus) firing() (alerts []string) {
 	p.t.Helper()
 	var data struct {
@@ -142,13 +143,13 @@ func (p *prometheus) firing() (alerts []string) {
 	return alerts
 }
 
-// TestPrometheusSeesAStorm: a real Prometheus, configured as delivered, scrapes a real switch, and
-// an alert fires when a host pauses without end.
+// TestPrometheusSeesAStorm checks that a Prometheus with the delivered configuration fires an alert
+// when a host pauses forever.
 func TestPrometheusSeesAStorm(t *testing.T) {
 	s := program.NewSite(t, 2)
 	p := program.StartSwitch(t, s.Home, scrapedConfiguration)
 	prometheus := startPrometheus(t, s.Home)
-	calm := func() []string { // a machine may be too busy for its switch; that is an alert of its own
+	calm := func() []string { // without the alert for a machine that is too busy
 		return slices.DeleteFunc(prometheus.firing(),
 			func(alert string) bool { return strings.HasPrefix(alert, "SluiceWorkerLate") })
 	}
@@ -197,8 +198,9 @@ func TestPrometheusSeesAStorm(t *testing.T) {
 	}
 }
 
-// TestMetricsAddressUnavailable: a switch whose metrics address is in use or not configured yet
-// forwards, logs a fix, and serves metrics once the address is free, although confined.
+// TestMetricsAddressUnavailable checks that a switch whose metrics address is in use or not
+// configured yet forwards, logs a fix, and serves metrics once the address is available, although
+// it is confined.
 func TestMetricsAddressUnavailable(t *testing.T) {
 	const later = "192.0.2.1:9473"
 	s, elsewhere := program.NewSite(t, 2), program.NewSite(t, 2)
@@ -260,8 +262,8 @@ func addAddress(n *netns.Namespace, device, address string) error {
 	})
 }
 
-// TestRefusedReloadIsSeen: where metrics are served can't change while the switch runs; that a
-// reload was refused is among them.
+// TestRefusedReloadIsSeen checks that a reload that changes the metrics address is rejected, and
+// that the metrics say so.
 func TestRefusedReloadIsSeen(t *testing.T) {
 	s := program.NewSite(t, 2)
 	p := program.StartSwitch(t, s.Home, scrapedConfiguration)
@@ -286,8 +288,8 @@ func TestRefusedReloadIsSeen(t *testing.T) {
 	p.Stop()
 }
 
-// TestConfinedSwitchShowsItsMetrics, what the kernel knows of the process among them, and asks for
-// a password, whose file it reads again when it may read hardly any.
+// TestConfinedSwitchShowsItsMetrics checks that a confined switch serves metrics, including those
+// of the process, with a password, and still rereads the file of passwords.
 func TestConfinedSwitchShowsItsMetrics(t *testing.T) {
 	s := program.NewSite(t, 2)
 	web := filepath.Join(t.TempDir(), "web.yaml")
@@ -317,7 +319,7 @@ func TestConfinedSwitchShowsItsMetrics(t *testing.T) {
 	p.Stop()
 }
 
-// TestAdviceCanBeTaken: the commands that alerts and the unit name are there.
+// TestAdviceCanBeTaken checks that the commands named in alerts and the unit exist.
 func TestAdviceCanBeTaken(t *testing.T) {
 	named := regexp.MustCompile("(?:`|=/usr/local/bin/)sluice ([a-z]+(?: [a-z]+)*)")
 	for _, file := range []string{"alerts.yml", "sluice.service", "README.md"} {

@@ -25,7 +25,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// TestOperationsExplain: docs/operations.md explains whatever makes somebody look for it.
+// TestOperationsExplain checks that docs/operations.md explains everything that refers to it.
 func TestOperationsExplain(t *testing.T) {
 	operations := read(t, "docs/operations.md")
 	explains := func(what, as string) {
@@ -114,7 +114,7 @@ func TestShowIsShown(t *testing.T) {
 	look(show)
 }
 
-// TestLinksLead: what the documents refer to is there, headings included.
+// TestLinksLead checks that links in documents lead to existing files and headings.
 func TestLinksLead(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]*)(#[^)]*)?\)`)
 	var files []string
@@ -144,7 +144,7 @@ func TestLinksLead(t *testing.T) {
 	}
 }
 
-// anchors returns what leads to the headings of a document.
+// anchors returns the link targets of a document's headings.
 func anchors(document string) map[string]bool {
 	all := make(map[string]bool)
 	odd := regexp.MustCompile(`[^a-z0-9_ -]`)

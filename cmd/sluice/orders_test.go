@@ -23,8 +23,8 @@ import (
 	"sluice/internal/state"
 )
 
-// order runs a command on a switch, and decodes the one document that it prints into v. It has a
-// schema version.
+// order runs a command on a switch and decodes its JSON document, which must have a schema version,
+// into v.
 func order(t *testing.T, socket string, v any, args ...string) {
 	t.Helper()
 	text := program.Output(t, append(args, "--json", "--socket", socket)...)
@@ -37,7 +37,7 @@ func order(t *testing.T, socket string, v any, args ...string) {
 	}
 }
 
-// socketOf returns where a switch of startSwitch answers.
+// socketOf returns the control socket of a switch that StartSwitch started.
 func socketOf(t *testing.T, p *program.Running) string {
 	t.Helper()
 	c, err := config.Load(p.Args[len(p.Args)-2])
@@ -47,9 +47,9 @@ func socketOf(t *testing.T, p *program.Running) string {
 	return c.Control.Socket
 }
 
-// TestShutUnderLoad: a port is shut and opened again and again while two hosts overload a third. No
-// lossless frame is lost; the device is given back each time, and taken again by a switch that is
-// confined.
+// TestShutUnderLoad shuts and opens a port repeatedly while two hosts overload a third. No lossless
+// frame may be lost. The device must be restored each time, and the confined switch must open it
+// again.
 func TestShutUnderLoad(t *testing.T) {
 	const rounds = 10
 	s := program.NewSite(t, 4)
@@ -86,8 +86,8 @@ func TestShutUnderLoad(t *testing.T) {
 	checkLossless(t, r, sent, got, 1, 3)
 }
 
-// TestOrdersPrintJSON: every command that changes something prints what it did, and the switch does
-// it.
+// TestOrdersPrintJSON checks that every command that changes something does so and prints what it
+// did.
 func TestOrdersPrintJSON(t *testing.T) {
 	s := program.NewSite(t, 2)
 	p := program.StartSwitch(t, s.Home, "classes: [{cos: [3], lossless: true}]\n"+
@@ -131,8 +131,8 @@ func TestOrdersPrintJSON(t *testing.T) {
 	}
 }
 
-// TestSilentClientsOfASwitch: 300 connections that say nothing, at the control socket, at that of
-// viewers and at the metrics' port, keep nobody from show and scrapes. The switch ends as ever.
+// TestSilentClientsOfASwitch opens 300 silent connections each to the control socket, the viewers'
+// socket and the metrics port. Show and scrapes must still work, and the switch must end normally.
 func TestSilentClientsOfASwitch(t *testing.T) {
 	const silent = 300
 	s := program.NewSite(t, 2)
@@ -168,8 +168,8 @@ func TestSilentClientsOfASwitch(t *testing.T) {
 	checkRestored(t, s, before, files)
 }
 
-// TestCaptureOntoAWideFile: a file that everybody could read is the owner's alone before there is a
-// frame in it. The log says who captured.
+// TestCaptureOntoAWideFile checks that an existing file that everybody can read becomes private
+// before frames are written to it, and that the log says who captured.
 func TestCaptureOntoAWideFile(t *testing.T) {
 	s := program.NewSite(t, 2)
 	p := program.StartSwitch(t, s.Home, "ports: [{device: port1, speed: 1G}, {device: port2, speed: 1G}]\n")

@@ -9,8 +9,7 @@ import (
 	"sluice/bench/program"
 )
 
-// pauseConfiguration has PAUSE in place of PFC. At 10M a PAUSE of 65535 quanta lasts for more than
-// 3 s.
+// pauseConfiguration uses PAUSE instead of PFC. At 10M a PAUSE of 65535 quanta lasts more than 3 s.
 const pauseConfiguration = `
 classes:
   - {cos: [3], lossless: true, reserved: 0B, share: 32KiB, xon: 8KiB, headroom: 3MB}
@@ -20,22 +19,22 @@ ports:
   - {device: port2, speed: 10M, in_flight: 16KB, vlans: [100], pvid: 100, flow_control: pause}
 `
 
-// TestPlainHostsAndPAUSE: a host that sends PAUSE gets nothing of any priority until it resumes;
-// the switch, congested by that, tells the other host the same, to the eye of tshark with
-// well-formed frames of IEEE 802.3 annex 31B.
+// TestPlainHostsAndPAUSE checks that a host that sends PAUSE receives nothing of any priority until
+// it resumes, and that the switch, once congested, pauses the other host. tshark must find the
+// switch's frames well-formed (IEEE 802.3 annex 31B).
 func TestPlainHostsAndPAUSE(t *testing.T) {
 	s, p, one, two := newPlainPair(t, pauseConfiguration)
-	const frames = 30 // of each priority: more than the share of 16 buffers, less than share and headroom
+	const frames = 30 // per priority: more than the share of 16 buffers, less than share and headroom
 	hello := slices.Concat(senderMAC, receiverMAC, []byte{0x81, 0, 7 << 5, 100, 0x88, 0xb5}, make([]byte, 42))
 	two.send(hello, pauseOfAll(0xffff))
 	one.awaitReceived(1)
-	two.send(hello) // read by the switch after the PAUSE
+	two.send(hello) // the switch reads it after the PAUSE
 	one.awaitReceived(2)
 	random := rand.New(rand.NewPCG(5, 6))
 	lossless, lossy := testFrames(random, frames, 3), testFrames(random, frames, 0)
 	one.send(lossless...)
 	one.send(lossy...)
-	one.awaitReceived(3) // its PAUSE
+	one.awaitReceived(3) // the switch's PAUSE
 	before := two.received()
 	two.send(pauseOfAll(0))
 	two.awaitReceived(before + 2*frames)
@@ -63,8 +62,7 @@ func TestPlainHostsAndPAUSE(t *testing.T) {
 	}
 }
 
-// pauseOfAll returns a PAUSE frame (IEEE 802.3 annex 31B), written out here without the project's
-// own.
+// pauseOfAll returns a PAUSE frame (IEEE 802.3 annex 31B), built without the project's code.
 func pauseOfAll(quanta uint16) []byte {
 	f := make([]byte, 60)
 	copy(f, slices.Concat([]byte{1, 0x80, 0xc2, 0, 0, 1}, receiverMAC, []byte{0x88, 8, 0, 1}))

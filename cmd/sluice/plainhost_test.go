@@ -23,13 +23,13 @@ import (
 	"sluice/bench/program"
 )
 
-// Here the switch talks to hosts that share nothing with it: they run the kernel's stack, and what
-// they send and receive is captured by dumpcap and decoded by tshark. What these say the frames on
-// the wire are, they are.
+// In these tests the switch talks to hosts that share no code with it: they use the kernel's stack,
+// and dumpcap and tshark capture and decode their frames. The frames on the wire are what these
+// tools say.
 
 const (
-	quietTime   = 500 * time.Millisecond // without a frame: nothing is on its way any more
-	dumpcapTime = 250 * time.Millisecond // dumpcap looks at what the kernel has for it at least this often
+	quietTime   = 500 * time.Millisecond // after this time without a frame, no more are coming
+	dumpcapTime = 250 * time.Millisecond // dumpcap reads the kernel's buffer at least this often
 )
 
 var (
@@ -37,24 +37,24 @@ var (
 	receiverMAC = net.HardwareAddr{2, 0, 0, 0, 0, 2}
 )
 
-// plainHost is such a host.
+// plainHost is one of these hosts.
 type plainHost struct {
 	*netns.Namespace
 	t       *testing.T
-	socket  int // sends whole frames
+	socket  int // sends complete frames
 	dumpcap *program.Running
-	file    string // of dumpcap
+	file    string // written by dumpcap
 }
 
-// newPlainPair runs a switch between two plain hosts, at port1 and port2. The test is skipped if
-// there is no tshark.
+// newPlainPair runs a switch between two plain hosts, on port1 and port2. It skips the test if
+// tshark is not installed.
 func newPlainPair(t *testing.T, text string) (s program.Site, p *program.Running, one, two *plainHost) {
 	t.Helper()
 	s, p, hosts := newPlainHosts(t, 2, text)
 	return s, p, hosts[0], hosts[1]
 }
 
-// newPlainHosts runs a switch with a plain host at each of so many ports: the first is at port1.
+// newPlainHosts runs a switch with n plain hosts, the first on port1.
 func newPlainHosts(t *testing.T, n int, text string) (s program.Site, p *program.Running, hosts []*plainHost) {
 	t.Helper()
 	s = program.NewSite(t, n)
@@ -70,18 +70,18 @@ func newPlainHosts(t *testing.T, n int, text string) (s program.Site, p *program
 	return s, p, hosts
 }
 
-// newPlainHost makes a plain host of a site's host and begins to capture.
+// newPlainHost turns a host of a site into a plain host and starts its capture.
 func newPlainHost(t *testing.T, in *netns.Namespace) *plainHost {
 	t.Helper()
 	h := newDeafHost(t, in)
 	h.file = filepath.Join(t.TempDir(), "host.pcapng")
 	h.dumpcap = program.LaunchCommand(t, in, exec.Command("dumpcap", "-q", "-n", "-i", program.HostDevice, "-B", "32",
 		"-w", h.file))
-	h.dumpcap.Await(1, "File: ") // from then on it misses nothing
+	h.dumpcap.Await(1, "File: ") // from now on it captures everything
 	return h
 }
 
-// newDeafHost makes a plain host that captures nothing.
+// newDeafHost creates a plain host that does not capture.
 func newDeafHost(t *testing.T, in *netns.Namespace) *plainHost {
 	t.Helper()
 	h := &plainHost{Namespace: in, t: t}
@@ -90,7 +90,7 @@ func newDeafHost(t *testing.T, in *netns.Namespace) *plainHost {
 		if err != nil {
 			return err
 		}
-		// Like hardware, wait when the peer is busy; veth without a queueing discipline would drop.
+		// Wait like hardware if the peer is busy; veth without a queueing discipline would drop.
 		wait := &netlink.GenericQdisc{QdiscType: "pfifo", QdiscAttrs: netlink.QdiscAttrs{
 			LinkIndex: device.Attrs().Index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}}
 		if err := netlink.QdiscAdd(wait); err != nil {
@@ -108,12 +108,12 @@ func newDeafHost(t *testing.T, in *netns.Namespace) *plainHost {
 	return h
 }
 
-// send sends whole frames, without FCS, one after the other.
+// send sends complete frames, without FCS, one after the other.
 func (h *plainHost) send(frames ...[]byte) {
 	h.t.Helper()
 	for _, f := range frames {
 		_, err := unix.Write(h.socket, f)
-		for errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.EINTR) { // the queueing discipline is full
+		for errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.EINTR) { // queueing discipline is full
 			_, err = unix.Write(h.socket, f)
 		}
 		if err != nil {
@@ -122,7 +122,7 @@ func (h *plainHost) send(frames ...[]byte) {
 	}
 }
 
-// received returns how many frames the kernel has received.
+// received returns the number of frames the kernel has received.
 func (h *plainHost) received() (n uint64) {
 	h.t.Helper()
 	err := h.Do(func() error {
@@ -138,7 +138,7 @@ func (h *plainHost) received() (n uint64) {
 	return n
 }
 
-// awaitReceived returns when the kernel has received n frames.
+// awaitReceived waits until the kernel has received n frames.
 func (h *plainHost) awaitReceived(n uint64) {
 	h.t.Helper()
 	for deadline := time.Now().Add(program.Patience); h.received() < n; time.Sleep(time.Millisecond) {
@@ -148,7 +148,7 @@ func (h *plainHost) awaitReceived(n uint64) {
 	}
 }
 
-// awaitQuiet returns when the host has received nothing for a while.
+// awaitQuiet waits until the host has received nothing for quietTime.
 func (h *plainHost) awaitQuiet() {
 	h.t.Helper()
 	last, since := h.received(), time.Now()
@@ -162,7 +162,7 @@ func (h *plainHost) awaitQuiet() {
 	}
 }
 
-// endCaptures completes the files of hosts for tshark.
+// endCaptures ends the captures of hosts, so that tshark can read the files.
 func endCaptures(hosts ...*plainHost) {
 	time.Sleep(2 * dumpcapTime)
 	for _, h := range hosts {
@@ -171,13 +171,12 @@ func endCaptures(hosts ...*plainHost) {
 		if code := h.dumpcap.ExitCode(); code != 0 {
 			h.t.Fatalf("exit code %d of dumpcap", code)
 		}
-		// a capture with holes proves nothing
+		// A capture with missing frames proves nothing.
 		h.dumpcap.Await(1, "received/dropped on interface", "/0 (pcap:0/dumpcap:0/")
 	}
 }
 
-// decode returns what tshark makes of some fields of the captured frames that match a display
-// filter.
+// decode returns the given fields of captured frames that match a display filter.
 func (h *plainHost) decode(filter string, fields ...string) (rows [][]string) {
 	h.t.Helper()
 	args := []string{"-T", "fields", "-E", "separator=/t"}
@@ -196,7 +195,7 @@ func (h *plainHost) frames(filter string) (frames [][]byte) {
 	var packets []struct {
 		Source struct {
 			Layers struct {
-				Frame []any `json:"frame_raw"` // hexadecimal first
+				Frame []any `json:"frame_raw"` // the first element is hexadecimal
 			}
 		} `json:"_source"`
 	}
@@ -213,7 +212,7 @@ func (h *plainHost) frames(filter string) (frames [][]byte) {
 	return frames
 }
 
-// tshark reads the capture; args say what to print.
+// tshark runs tshark on the capture; args select its output.
 func (h *plainHost) tshark(filter string, args ...string) []byte {
 	h.t.Helper()
 	c := exec.Command("tshark", append([]string{"-n", "-r", h.file, "-Y", filter}, args...)...)
@@ -226,8 +225,8 @@ func (h *plainHost) tshark(filter string, args ...string) []byte {
 	return out
 }
 
-// testFrames returns n frames of a CoS, in VLAN 100, from host one to host two: of any length, each
-// with a number of its own and random bytes behind it.
+// testFrames returns n frames of a CoS in VLAN 100 from host one to host two, of random lengths and
+// contents, each with its number.
 func testFrames(random *rand.Rand, n int, cos byte) [][]byte {
 	frames := make([][]byte, n)
 	for i := range frames {
@@ -241,7 +240,7 @@ func testFrames(random *rand.Rand, n int, cos byte) [][]byte {
 	return frames
 }
 
-// With room for everything in the headroom, even a host that does not pause loses nothing.
+// The headroom has room for all frames, so even a host that ignores pauses loses nothing.
 const overloadConfiguration = `
 classes:
   - {cos: [3], lossless: true, share: 128KiB, xon: 64KiB, headroom: 5MB}
@@ -253,15 +252,15 @@ ports:
 `
 
 const (
-	overloadLossless = 1600 // frames, which take more than a second at 10M
+	overloadLossless = 1600 // frames; they take more than a second at 10M
 	overloadLossy    = 800
 	overloadQuanta   = "50000"
 	overloadRefresh  = 10000 * 512 * time.Second / 100e6 // between two refreshes
 )
 
-// TestPlainHostOverloadsAPort: to the eye of the sender, the switch sends well-formed PFC for the
-// lossless class; to the eye of the receiver, that class arrives to the last byte, and of the other
-// what the switch does not say it dropped.
+// TestPlainHostOverloadsAPort checks that the sender receives well-formed PFC frames for the
+// lossless class, and that the receiver gets that class completely, and of the lossy class all
+// frames that the switch does not report as dropped.
 func TestPlainHostOverloadsAPort(t *testing.T) {
 	s, p, one, two := newPlainPair(t, overloadConfiguration)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -274,7 +273,7 @@ func TestPlainHostOverloadsAPort(t *testing.T) {
 	}
 	two.awaitReceived(overloadLossless)
 	two.awaitQuiet()
-	drained := time.Now() // from here on the switch holds its peers, whatever the load
+	drained := time.Now() // from now on the switch pauses its peers whatever the load
 	r := p.Stop()
 	endCaptures(one, two)
 
@@ -298,8 +297,7 @@ func TestPlainHostOverloadsAPort(t *testing.T) {
 	checkPauses(t, slices.DeleteFunc(pauses, func(p pause) bool { return p.at > float64(drained.UnixNano())/1e9 }))
 }
 
-// expectFrames compares received frames with those that were sent, of which a number may be
-// missing.
+// expectFrames compares received frames with the frames sent, of which a number may be missing.
 func expectFrames(t *testing.T, class string, got, sent [][]byte, missing uint64) {
 	t.Helper()
 	if n := uint64(len(got)) + missing; n != uint64(len(sent)) {
@@ -316,14 +314,14 @@ func expectFrames(t *testing.T, class string, got, sent [][]byte, missing uint64
 	}
 }
 
-// pause is what tshark reads in a PFC frame for priority 3.
+// pause is a PFC frame for priority 3, as tshark decodes it.
 type pause struct {
 	at     float64 // s since 1970
 	quanta string
 }
 
-// pauses returns the MAC control frames that the host received, and checks that they are PFC frames
-// from an address and for priority 3 alone.
+// pauses returns the PFC frames that the host received. All its MAC control frames must be PFC
+// frames from one address and for priority 3 only.
 func (h *plainHost) pauses(from string) (pauses []pause) {
 	h.t.Helper()
 	fields := []string{"frame.time_epoch", "macc.cbfc.pause_time.c3",
@@ -342,8 +340,8 @@ func (h *plainHost) pauses(from string) (pauses []pause) {
 	return pauses
 }
 
-// checkPauses checks that a sender was paused as configured, told again in time, and resumed in the
-// end.
+// checkPauses checks that the sender was paused as configured, that pauses were refreshed in time,
+// and that it was resumed at the end.
 func checkPauses(t *testing.T, pauses []pause) {
 	t.Helper()
 	var intervals []float64 // s
@@ -370,15 +368,15 @@ func checkPauses(t *testing.T, pauses []pause) {
 	}
 }
 
-// TestPlainHostPausesAPort: a host that pauses a priority gets none of it, but all others, until it
-// lets it resume.
+// TestPlainHostPausesAPort checks that a host that pauses one priority receives only the others
+// until it resumes.
 func TestPlainHostPausesAPort(t *testing.T) {
 	_, p, one, two := newPlainPair(t, overloadConfiguration)
 	random := rand.New(rand.NewPCG(3, 4))
-	const frames = 30 // of each priority, which the lossy queue just about holds
+	const frames = 30 // per priority; the lossy queue just holds them
 	hello := slices.Concat(senderMAC, receiverMAC, []byte{0x81, 0, 7 << 5, 100, 0x88, 0xb5}, make([]byte, 42))
-	two.send(pauseFrame(0xffff), hello) // more than 3 s
-	one.awaitReceived(1)                // the hello, and so the switch has read what was before it
+	two.send(pauseFrame(0xffff), hello) // lasts more than 3 s
+	one.awaitReceived(1)                // the hello, so the switch has processed everything before it
 	one.send(testFrames(random, frames, 3)...)
 	one.send(testFrames(random, frames, 0)...)
 	two.awaitQuiet()
@@ -387,7 +385,7 @@ func TestPlainHostPausesAPort(t *testing.T) {
 	r := p.Stop()
 	endCaptures(two)
 
-	var seen strings.Builder // by two on its device, but what the switch asks of it when it stops
+	var seen strings.Builder // on two's device, without the pause that the switch sends at its end
 	for _, row := range two.decode("vlan || macc && eth.src == 02:00:00:00:00:02", "vlan.priority",
 		"macc.cbfc.pause_time.c3") {
 		switch row[1] {
@@ -408,8 +406,8 @@ func TestPlainHostPausesAPort(t *testing.T) {
 	}
 }
 
-// pauseFrame returns a PFC frame for priority 3 alone (802.1Q clause 36), written out here without
-// the project's own.
+// pauseFrame returns a PFC frame for priority 3 only (802.1Q clause 36), built without the
+// project's code.
 func pauseFrame(quanta uint16) []byte {
 	f := make([]byte, 60)
 	copy(f, slices.Concat([]byte{1, 0x80, 0xc2, 0, 0, 1}, receiverMAC, []byte{0x88, 8, 1, 1, 0, 1 << 3}))
@@ -417,13 +415,14 @@ func pauseFrame(quanta uint16) []byte {
 	return f
 }
 
-// TestReservedAddressesStay sends what bridges, switches and PAUSE speak to their neighbour alone
-// (802.1Q table 8-1). It is not to be seen beyond the switch, though everything else to a group is.
+// TestReservedAddressesStay checks that the switch does not forward frames to the addresses
+// reserved for the link, such as those of LLDP, spanning tree and PAUSE (802.1Q table 8-1), but
+// forwards frames to all other groups.
 func TestReservedAddressesStay(t *testing.T) {
 	_, p, one, two := newPlainPair(t, overloadConfiguration)
 	const reserved = 16
 	for last := range byte(reserved) {
-		one.send(groupFrame(last, 0x88, 0xcc)) // LLDP's type
+		one.send(groupFrame(last, 0x88, 0xcc)) // type LLDP
 	}
 	one.send(groupFrame(0, 0, 38, 0x42, 0x42, 3)) // spanning tree: a length instead of a type, LLC
 	one.send(groupFrame(0, 0x81, 0, 0x60, 100, 0x88, 0xcc))
@@ -449,7 +448,7 @@ func TestReservedAddressesStay(t *testing.T) {
 	}
 }
 
-// groupFrame returns a frame of the least length to 01-80-C2-00-00-xx, with what follows the
+// groupFrame returns a frame of minimum length to 01-80-C2-00-00-xx; behind is what follows the
 // addresses.
 func groupFrame(last byte, behind ...byte) []byte {
 	f := make([]byte, 60)

@@ -15,8 +15,8 @@ import (
 	"sluice/bench/program"
 )
 
-// reloadable is a configuration of slowSwitch's kind in which all is drawn that may change. It has
-// a fourth port if asked for.
+// reloadable returns a configuration like slowSwitch with random values for everything that a
+// reload can change, and optionally with a fourth port.
 func reloadable(random *rand.Rand, fourth bool) string {
 	pick := func(words ...string) string { return words[random.IntN(len(words))] }
 	upTo := func(n int) int { return 1 + random.IntN(n) }
@@ -47,9 +47,9 @@ func reloadable(random *rand.Rand, fourth bool) string {
 	return b.String()
 }
 
-// TestThousandReloads has a switch reload a thousand times while two hosts overload a third: no
-// lossless frame is lost, order is kept, nothing leaks. Now and then the file is bad, which changes
-// nothing.
+// TestThousandReloads reloads a switch a thousand times while two hosts overload a third. No
+// lossless frame may be lost, frames must stay in order, and nothing may leak. Every hundredth file
+// is invalid and must change nothing.
 func TestThousandReloads(t *testing.T) {
 	reloads := 1000
 	if testing.Short() {
@@ -67,7 +67,7 @@ func TestThousandReloads(t *testing.T) {
 		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)},
 		2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
 	c.more(100, 1, 2, 3, 4)
-	refused, settled := 0, 0.0 // settled: bytes resident after the first tenth
+	refused, settled := 0, 0.0 // settled: bytes resident after a tenth of the reloads
 	for i := 1; i <= reloads; i++ {
 		if i%100 == 50 {
 			refused++
@@ -76,7 +76,7 @@ func TestThousandReloads(t *testing.T) {
 			p.Await(refused, "msg=\"configuration not reloaded", "memory.buffers can't change while the switch runs",
 				"it is 32768 now")
 		}
-		write(t, file, reloadable(random, i%20 >= 15)+control) // for five times
+		write(t, file, reloadable(random, i%20 >= 15)+control) // with port4 in five of every twenty
 		p.Signal(unix.SIGHUP)
 		p.Await(i, "msg=\"configuration reloaded\"")
 		if i == reloads/10 {
@@ -100,8 +100,8 @@ func TestThousandReloads(t *testing.T) {
 	}
 }
 
-// TestHangupsToTheEnd: a switch that is asked to reload all the time, also while it ends, ends
-// well.
+// TestHangupsToTheEnd sends SIGHUP continuously to a switch until it has ended. It must end
+// normally.
 func TestHangupsToTheEnd(t *testing.T) {
 	s := program.NewSite(t, 2)
 	for range 10 {
@@ -119,7 +119,7 @@ func TestHangupsToTheEnd(t *testing.T) {
 	}
 }
 
-// write replaces a file at once, as editors do.
+// write replaces a file atomically, as editors do.
 func write(t *testing.T, file, text string) {
 	t.Helper()
 	next := filepath.Join(filepath.Dir(file), "next")
@@ -131,8 +131,8 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-// TestPortsWaitForTheirDevices: a port whose device is not there yet waits, at the start and after
-// a reload, and says so.
+// TestPortsWaitForTheirDevices checks that a port whose device does not exist yet waits for it, at
+// the start and after a reload, and that the switch says so.
 func TestPortsWaitForTheirDevices(t *testing.T) {
 	s := program.NewSite(t, 2)
 	text := "ports:\n  - {device: port1, speed: 1G}\n  - {device: later0, speed: 1G}\n"

@@ -18,10 +18,10 @@ import (
 var updateScreens = flag.Bool("update-screens", false,
 	"write docs/screens.md anew, from a switch that runs here and now")
 
-// screensFile is what TestScreens writes and verifies.
+// screensFile is the document that TestScreens writes and checks.
 const screensFile = "../../docs/screens.md"
 
-// screensIntroduction is what stands above the screens.
+// screensIntroduction is the text above the screens.
 const screensIntroduction = `# Screens
 
 What ` + "`sluice top` and `sluice show`" + ` print on a terminal of 80 by 24 characters, while two hosts send at line rate into
@@ -32,7 +32,7 @@ A test writes this file: it runs the switch and looks at the terminal (` + "`go 
 In all other runs it verifies that the program still looks like this, whatever the numbers.
 `
 
-// documented are the commands whose screens are in the documents, and what is said of them.
+// documented lists the commands whose screens are documented, with a description.
 var documented = []struct{ args, says string }{
 	{"top", "All that goes on, again each second; `q` quits, `1` to `5` show one part of it."},
 	{"show", "An overview."},
@@ -53,7 +53,7 @@ var documented = []struct{ args, says string }{
 	{"show config", "The configuration as the switch has loaded it."},
 }
 
-// screensSwitch is slowSwitch, written to be read.
+// screensSwitch is slowSwitch in a form for readers.
 const screensSwitch = `# three hosts, of which two send to the third as fast as they can
 classes:
   - cos: [3]
@@ -73,8 +73,8 @@ ports:
   - {device: port3, speed: 20M, vlans: [1, 100-102]}
 `
 
-// busy tells whether top shows a switch on which all goes on that it can show: rates, pauses that
-// come and go.
+// busy reports whether top shows a switch with all kinds of activity: rates, and pauses that come
+// and go.
 func busy(lines []string) bool {
 	paused := regexp.MustCompile(`^port[12] +\. +\. +\. +[1-9][0-9] `)
 	n := 0
@@ -86,8 +86,8 @@ func busy(lines []string) bool {
 	return n == 2 && onScreen(lines, "sent xoff") && onScreen(lines, "sent xon after")
 }
 
-// TestScreens runs a switch with traffic, and compares what is on a terminal with what the
-// documents show. A screen in the documents is an indented text below a heading with its command.
+// TestScreens runs a switch with traffic and compares the screens of commands with those in the
+// document. There, a screen is the indented text below the heading of its command.
 func TestScreens(t *testing.T) {
 	s := program.NewSite(t, 3)
 	socket := program.SocketPath(t)
@@ -118,7 +118,7 @@ func TestScreens(t *testing.T) {
 	compareScreens(t, b.String())
 }
 
-// compareScreens compares the shapes of screens with those in the documents.
+// compareScreens compares the shapes of screens with those in the document.
 func compareScreens(t *testing.T, seen string) {
 	t.Helper()
 	file, err := os.ReadFile(screensFile)
@@ -139,8 +139,8 @@ func compareScreens(t *testing.T, seen string) {
 	}
 }
 
-// screenshot returns what a command shows on a terminal of 80 by 24: of top the screen, of others
-// all that they print, with the names of files in the places where they usually are.
+// screenshot returns what a command shows on a terminal of 80 by 24, with the usual names of files:
+// the screen of top, or the whole output of other commands.
 func screenshot(t *testing.T, socket, args string, places *strings.Replacer) []string {
 	t.Helper()
 	v := onTerminal(t, append(strings.Fields(args), "--socket", socket)...)
@@ -172,9 +172,9 @@ var (
 	dashShape   = regexp.MustCompile(`^--+$`)
 )
 
-// shapes returns, for each heading of a document, which kinds of lines there are in what is
-// indented below it: a line without its numbers, bars and widths. Of kinds that happen, rather than
-// are, it does not matter how many there are, or whether the pause of a port began or ended last.
+// shapes returns the kinds of lines in the indented text below each heading: lines without their
+// numbers, bars and widths. It ignores how many lines of a kind there are, and treats the start and
+// the end of a pause alike.
 func shapes(document string) map[string][]string {
 	all := map[string][]string{}
 	heading := ""

@@ -8,7 +8,7 @@ import (
 	"sluice/internal/cli"
 )
 
-// checkFail asks a switch that has lost a frame whether it has.
+// checkFail runs show drops --fail on a switch that has lost a frame.
 func (h *shop) checkFail(t *testing.T) {
 	for _, c := range []struct {
 		args []string
@@ -38,8 +38,8 @@ func (h *shop) checkFail(t *testing.T) {
 	}
 }
 
-// TestFailOfNone: a switch that has lost nothing is no failure, and one that does not answer is
-// not mistaken for it.
+// TestFailOfNone checks that --fail succeeds on a switch without losses, and that a switch that
+// does not answer is an error.
 func TestFailOfNone(t *testing.T) {
 	if code := program.Launch(t, nil, "show", "drops", "--fail", "--socket", newStandIn(t).path).ExitCode(); code != 0 {
 		t.Errorf("nothing lost: exit code %d", code)

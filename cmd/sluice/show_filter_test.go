@@ -12,8 +12,7 @@ import (
 	"sluice/internal/state"
 )
 
-// TestFilterState filters states of all shapes: what passes is what the filter names, all of it,
-// and in order.
+// TestFilterState checks on random states that the filter keeps exactly what it selects, in order.
 func TestFilterState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(rapid.IntRange(0, 7), 0, 20)
@@ -62,7 +61,8 @@ func TestFilterState(t *testing.T) {
 	})
 }
 
-// TestFilterAddresses: entries of a VLAN pass, and nothing that does not tell VLANs apart.
+// TestFilterAddresses checks that a VLAN filter keeps the entries of the VLAN, and removes parts
+// that do not separate VLANs.
 func TestFilterAddresses(t *testing.T) {
 	r := &state.Switch{Ports: []state.Port{{Name: "a"}}, FDB: []state.FDBEntry{{VLAN: 7, Port: "a"},
 		{VLAN: 8, Port: "a"}, {VLAN: 7, Port: "b"}}}
@@ -72,8 +72,7 @@ func TestFilterAddresses(t *testing.T) {
 	}
 }
 
-// TestFilterColumns: of a table with a column for each class, those of the classes are left that
-// the filter names.
+// TestFilterColumns checks that a filter by class keeps the columns of the selected classes.
 func TestFilterColumns(t *testing.T) {
 	r := &state.Switch{Ports: []state.Port{{Name: "a"}, {Name: "b"}}}
 	for i := range r.Ports {
@@ -95,7 +94,7 @@ func TestFilterColumns(t *testing.T) {
 	}
 }
 
-// TestFilterHelp: each view has the flags that the help of show lists for it, and no others.
+// TestFilterHelp checks that each view has exactly the filters that the help of show lists for it.
 func TestFilterHelp(t *testing.T) {
 	show, _, err := command().Find([]string{"show"})
 	if err != nil {
@@ -116,7 +115,7 @@ func TestFilterHelp(t *testing.T) {
 	}
 }
 
-// checkFilters asks a switch with two ports for a part of what it has.
+// checkFilters runs views with filters on a switch with two ports.
 func (h *shop) checkFilters(t *testing.T) {
 	for _, c := range []struct {
 		args       []string

@@ -8,8 +8,8 @@ import (
 	"sluice/internal/state"
 )
 
-// TestRateTable: rates are differences of counters by the worker's clock, and there is none for a
-// port that was not there before.
+// TestRateTable checks that rates are computed by the worker's clock, and are missing for a new
+// port.
 func TestRateTable(t *testing.T) {
 	at := time.Unix(1000, 0)
 	before := &state.Switch{Time: at, UptimeNS: 9e9, Ports: []state.Port{{Name: "a", NowNS: 9e9, Speed: 1e9}}}
@@ -23,7 +23,7 @@ func TestRateTable(t *testing.T) {
 	x.print(&b)
 	got := strings.Join(strings.Fields(b.String()), " ")
 	for _, want := range []string{
-		"Rates over the last 2s:", // 124 and 524 bytes a frame on the wire
+		"Rates over the last 2s:", // 124 and 524 bytes per frame on the wire
 		"a 992k 1.00k 0.1 8.38M 2.00k 0.8 1.50",
 		"b – – – – – – –",
 	} {

@@ -24,8 +24,8 @@ import (
 	"sluice/internal/state"
 )
 
-// shownConfiguration keeps 8 cells of a lossless class, and 90 in headroom. A pause of 65535 quanta
-// lasts more than half a minute.
+// shownConfiguration has room for 8 cells of a lossless class, and 90 in its headroom. A pause of
+// 65535 quanta lasts more than half a minute.
 const shownConfiguration = `# as it was written
 memory: {buffers: 2048, buffer_size: 2048B}
 classes:
@@ -38,8 +38,8 @@ ports:
   - {device: port2, speed: 1M, mtu: 128, in_flight: 2KB}
 `
 
-// shop is a switch to look at: the host at port2 has paused it for a long time, and that at port1
-// has sent one frame of the lossless class more than there is room for.
+// shop is a switch in a known state: the host at port2 has paused it for a long time, and the host
+// at port1 has sent one lossless frame more than there is room for.
 type shop struct {
 	*program.Running
 	socket   string
@@ -69,8 +69,8 @@ func openShop(t *testing.T) *shop {
 	return h
 }
 
-// greet has a frame of another class pass in both directions, the n-th: what was sent before has
-// been looked at then.
+// greet sends the n-th frame of another class in each direction. When it has arrived, the switch
+// has processed everything before it.
 func (h *shop) greet(n uint64) {
 	h.T.Helper()
 	h.one.send(greeting(receiverMAC, senderMAC))
@@ -79,7 +79,7 @@ func (h *shop) greet(n uint64) {
 	h.one.awaitReceived(n)
 }
 
-// ask runs a sub-command of sluice with the switch's socket, and returns what it prints.
+// ask runs a command of sluice on the switch and returns its output.
 func (h *shop) ask(args ...string) string {
 	h.T.Helper()
 	p := program.Launch(h.T, nil, append(args, "--socket", h.socket)...)
@@ -89,8 +89,8 @@ func (h *shop) ask(args ...string) string {
 	return p.Output.String()
 }
 
-// TestShow looks at a switch that is stopped by its peer, has stopped another, and has lost a frame
-// all the same.
+// TestShow runs all views on a switch that is paused by one peer, has paused another, and has
+// nevertheless lost a frame.
 func TestShow(t *testing.T) {
 	h := openShop(t)
 	for _, show := range []showing{
@@ -136,16 +136,16 @@ func TestShow(t *testing.T) {
 	if r := h.Stop(); r.LosslessDrops != 1 || len(r.Alarms) != 1 || r.Alarms[0].Frames != 1 {
 		t.Errorf("%+v", r.Switch)
 	}
-	// a confined switch can't remove a socket that is not in its own directory
+	// a confined switch can't remove a socket in another directory
 	if _, err := console.Dial(h.socket).State(t.Context()); err == nil {
 		t.Error("the socket is still answered")
 	}
 }
 
-// showing is what a sub-command of show must print.
+// showing is the expected output of a view.
 type showing struct {
 	args  string
-	draws part     // what is in its JSON
+	draws part     // what its JSON contains
 	lines []string // parts of lines, with single spaces
 }
 
@@ -180,8 +180,7 @@ func (h *shop) check(t *testing.T, show showing) {
 	}
 }
 
-// document returns what a sub-command of show prints as JSON, in which nothing may be that is not
-// in the state of a switch.
+// document returns the JSON of a view, which may contain only fields of the state of a switch.
 func (h *shop) document(t *testing.T, args string) *state.Switch {
 	t.Helper()
 	text := h.ask(append([]string{"show", "--json"}, strings.Fields(args)...)...)
@@ -197,7 +196,7 @@ func (h *shop) document(t *testing.T, args string) *state.Switch {
 	return &r.Switch
 }
 
-// checkDocuments compares the part of the state that a view prints with what is to be in it.
+// checkDocuments checks the contents of the JSON of filtered views.
 func (h *shop) checkDocuments(t *testing.T) {
 	p := &h.document(t, "pg --port port1 --cos 3").Ports
 	if len(*p) != 1 || len((*p)[0].ByCoS) != 1 {
@@ -221,10 +220,10 @@ func (h *shop) checkDocuments(t *testing.T) {
 	h.refused(cli.ExitUsage, []string{"show", "pg", "--json", "--nonzero"}, "--nonzero hides rows of tables")
 }
 
-// checkOrders steers the switch.
+// checkOrders runs the commands that change the switch.
 func (h *shop) checkOrders(t *testing.T) {
 	h.ask("show", "watermarks", "clear")
-	// 8 are still held
+	// 8 cells are still in use.
 	for since, words := range map[string]string{"": "port1 0 0 0 8 0 0 0 0", "--persistent": "port1 0 0 0 8 0 0 0 1"} {
 		if text := h.ask(strings.Fields("show watermarks " + since)...); !strings.Contains(
 			strings.Join(strings.Fields(text), " "), words) {
@@ -260,14 +259,15 @@ func (h *shop) checkOrders(t *testing.T) {
 	h.refused(cli.ExitUsage, []string{"show", "prots"}, `"prots"`)
 }
 
-// rewrite replaces the configuration, but for where the switch answers.
+// rewrite replaces the configuration but keeps the control socket.
 func (h *shop) rewrite(text string) {
 	h.T.Helper()
 	write(h.T, h.file, program.WithSocket(h.T, fmt.Sprintf("%s\ncontrol: {socket: %s}\n", strings.TrimRight(text, "\n"),
 		h.socket)))
 }
 
-// checkReloads has the switch reload: what is wrong, what can't be, and what can.
+// checkReloads reloads configurations that are invalid, that can't be applied while running, and
+// that are good.
 func (h *shop) checkReloads(t *testing.T) {
 	h.rewrite("ports: [{device: port1, sped: 1G}]")
 	h.refused(cli.ExitConfiguration, []string{"reload"}, h.file+":1:25: ", `did you mean "speed"?`)
@@ -304,8 +304,8 @@ func (h *shop) refused(code int, args []string, say ...string) {
 	checkRefusal(h.T, program.Launch(h.T, nil, append(args, "--socket", h.socket)...), code, say)
 }
 
-// TestWatch: a watch goes on until it is interrupted, which is no failure; one document a line for
-// programs.
+// TestWatch checks that a watch continues until it is interrupted, which is not an error, and that
+// --json prints one document per line.
 func TestWatch(t *testing.T) {
 	s := program.NewSite(t, 1)
 	socket := program.SocketPath(t)
@@ -344,8 +344,8 @@ func TestWatch(t *testing.T) {
 		[]string{"no switch answers at " + socket, "sluice run", "--socket"})
 }
 
-// TestRedraw: what is drawn over what was there before leaves nothing of it, and its first line in
-// sight.
+// TestRedraw checks that redrawing leaves nothing of the previous contents, and keeps the first
+// line visible.
 func TestRedraw(t *testing.T) {
 	for _, c := range []struct {
 		text          string
@@ -364,7 +364,7 @@ func TestRedraw(t *testing.T) {
 		{"one\ntwo\n", 2, 1, []string{"on"}},
 	} {
 		screen := newEmulator(c.width, c.height)
-		for _, text := range []string{strings.Repeat("before and after\n", 7), c.text, c.text} { // it was full before
+		for _, text := range []string{strings.Repeat("before and after\n", 7), c.text, c.text} { // a full screen before
 			b := bytes.NewBufferString(text)
 			redraw(b, c.width, c.height)
 			if err := screen.write(strings.ReplaceAll(b.String(), "\n", "\r\n")); err != nil {
@@ -378,7 +378,7 @@ func TestRedraw(t *testing.T) {
 	}
 }
 
-// TestWatchWindow watches in windows of several sizes, and where nothing but text is understood.
+// TestWatchWindow runs a watch in windows of several sizes, and without a terminal.
 func TestWatchWindow(t *testing.T) {
 	s := newStandIn(t)
 	v := onTerminal(t, "show", "pfc", "--watch=100ms", "--socket", s.path)
@@ -410,7 +410,7 @@ func TestWatchWindow(t *testing.T) {
 	}
 }
 
-// TestSocketOfTwoSwitches: the second one to be started with a socket is told so before it touches
+// TestSocketOfTwoSwitches checks that a second switch with the same socket fails before it touches
 // a device.
 func TestSocketOfTwoSwitches(t *testing.T) {
 	s := program.NewSite(t, 2)
@@ -434,8 +434,8 @@ func TestSocketOfTwoSwitches(t *testing.T) {
 		[]string{"/proc/sluice.sock", "can't be made", "directory /proc"})
 }
 
-// TestTables draws tables of all kinds of values: each value is in its row and below the head of
-// its column, and no row is hidden that counts something.
+// TestTables draws random tables. Each value must be in its row below its column's heading, and
+// --nonzero must hide the rows that count nothing.
 func TestTables(t *testing.T) {
 	value := rapid.OneOf(
 		rapid.Map(rapid.Uint64(), func(n uint64) any { return n }),
@@ -482,7 +482,7 @@ func TestTables(t *testing.T) {
 	})
 }
 
-// checkTable compares what is drawn of a table, column by column, with what is in it.
+// checkTable compares the drawn table with its values, column by column.
 func checkTable(t *rapid.T, x *table) {
 	var b bytes.Buffer
 	x.print(&b)
@@ -516,7 +516,7 @@ func TestHeadline(t *testing.T) {
 	}
 	for want, r := range map[string]state.Switch{
 		"lossless drops: 0":        {},
-		"lossless drops: 2  ALARM": {LosslessDrops: 2}, // nobody has looked yet
+		"lossless drops: 2  ALARM": {LosslessDrops: 2}, // no alarm yet
 		"lossless drops: 0  STALLED: the control loop has not run for 7s: links are not followed, orders wait": {
 			StalledNS: 7e9},
 		"lossless drops: 1  ALARM: sw0 cos 3 (storage) headroom_full at 19:59:00": {LosslessDrops: 1,
@@ -533,7 +533,7 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
-// TestShowHelp: every sub-command of show says what it shows, and takes the flags of all.
+// TestShowHelp checks that every view has a description and the common flags.
 func TestShowHelp(t *testing.T) {
 	root := command()
 	show, _, err := root.Find([]string{"show"})

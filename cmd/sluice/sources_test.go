@@ -9,8 +9,8 @@ import (
 	"sluice/internal/console"
 )
 
-// TestStationThatMoves: an address that hops between two ports is found in the log, in show and in
-// the metrics, with its ports.
+// TestStationThatMoves checks that an address that moves between two ports appears in the log, in
+// show and in the metrics, with its ports.
 func TestStationThatMoves(t *testing.T) {
 	const hops = 5
 	s := program.NewSite(t, 2)
@@ -27,7 +27,7 @@ func TestStationThatMoves(t *testing.T) {
 		}
 		return r.Ports[port].Sources.Moved
 	}
-	one.say(hopper, hostMAC(1)) // a frame that goes to nobody
+	one.say(hopper, hostMAC(1)) // to an unknown address
 	for hop := range uint64(hops) {
 		two.say(hopper, hostMAC(2))
 		program.Until(t, "the station to be behind port2", func() bool { return moved(1) == hop+1 })

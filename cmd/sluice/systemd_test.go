@@ -20,17 +20,16 @@ import (
 	"sluice/pmd/afxdp"
 )
 
-// container is a systemd as PID 1 of a container of systemd-nspawn, which runs the unit of deploy/.
-// It shares this machine's files, through an overlay that goes with it, and the network namespace
-// of a lab.
+// container is a systemd-nspawn container whose PID 1 is systemd, which runs the unit in deploy/.
+// It uses this machine's files through a temporary overlay, and the network namespace of a lab.
 type container struct {
 	t    *testing.T
-	init int // systemd, as seen from here
+	init int // PID of systemd on this machine
 }
 
-// bootScript mounts the overlay in a mount namespace of its own, so that nothing is left if the
-// test is killed, and boots. $1 is a directory of files that cover those of this machine; the other
-// arguments are those of systemd-nspawn.
+// bootScript mounts the overlay in its own mount namespace, so that nothing remains if the test is
+// killed, and boots the container. $1 is a directory of files that replace those of this machine;
+// the other arguments are those of systemd-nspawn.
 const bootScript = `
 set -e
 mount -t tmpfs none "$1/disk"
@@ -44,7 +43,7 @@ systemctl --root="$root" --quiet enable sluice
 exec systemd-nspawn --quiet --directory="$root" --register=no --keep-unit --console=pipe "$@"
 `
 
-// boot starts a systemd that starts the unit with a configuration, and waits until it has done so.
+// boot starts a container, and waits until systemd has started the unit with a configuration.
 // changes is the unit's drop-in file.
 func boot(t *testing.T, in *netns.Namespace, configuration, changes string) *container {
 	t.Helper()
@@ -97,7 +96,7 @@ func boot(t *testing.T, in *netns.Namespace, configuration, changes string) *con
 	return c
 }
 
-// child returns the process that a process has started, or 0.
+// child returns the first child of a process, or 0.
 func child(pid int) int {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	first, _, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
@@ -105,7 +104,7 @@ func child(pid int) int {
 	return n
 }
 
-// output runs a program in the container and returns what it writes.
+// output runs a program in the container and returns its output.
 func (c *container) output(command ...string) (string, error) {
 	args := []string{"--target", strconv.Itoa(c.init), "--mount", "--uts", "--ipc", "--net", "--pid", "--"}
 	out, err := exec.Command("nsenter", append(args, command...)...).CombinedOutput()
@@ -138,7 +137,7 @@ func (c *container) write(text string) {
 	write(c.t, fmt.Sprintf("/proc/%d/root/etc/sluice/sluice.yaml", c.init), text)
 }
 
-// status waits until the unit's status has all the words.
+// status waits until the unit's status contains all words.
 func (c *container) status(words ...string) {
 	c.t.Helper()
 	program.Until(c.t, fmt.Sprintf("the status to have %q", words), func() bool {
@@ -147,8 +146,8 @@ func (c *container) status(words ...string) {
 	})
 }
 
-// TestUnitStartsInAnyOrder boots with everything not there yet that is configured at a boot: the
-// unit is up, so the boot goes on, and each port forwards once its device is ready.
+// TestUnitStartsInAnyOrder boots before anything exists that is configured during a boot. The unit
+// must be up, so that the boot continues, and each port must forward once its device is ready.
 func TestUnitStartsInAnyOrder(t *testing.T) {
 	const address = "192.0.2.1:9473"
 	s := program.NewSite(t, 2)
@@ -194,8 +193,8 @@ func (c *container) forwards(s program.Site) {
 	crossing(c.t, s)
 }
 
-// TestUnitComesBack: systemd restarts the switch whatever ended it, any number of times, and it
-// outlives the journal.
+// TestUnitComesBack checks that systemd restarts the switch after any end, any number of times, and
+// that the switch survives restarts of the journal.
 func TestUnitComesBack(t *testing.T) {
 	s := program.NewSite(t, 2)
 	before := statesOf(t, s)
@@ -210,12 +209,12 @@ func TestUnitComesBack(t *testing.T) {
 		restarts++
 		c.await("NRestarts", strconv.Itoa(restarts))
 	}
-	for range 8 { // more than systemd's usual limit of 5 in 10 s
+	for range 8 { // more than systemd's default limit of 5 in 10 s
 		again("KILL")
 		c.await("ActiveState", "active")
 	}
 	c.forwards(s)
-	for _, signal := range []string{"TERM", "STOP", "ABRT"} { // the watchdog notices STOP; a crash ends in ABRT
+	for _, signal := range []string{"TERM", "STOP", "ABRT"} { // STOP triggers the watchdog; a crash ends with ABRT
 		again(signal)
 		c.forwards(s)
 	}
@@ -224,7 +223,7 @@ func TestUnitComesBack(t *testing.T) {
 		if out, err := c.output("systemctl", "kill", "--signal=KILL", "systemd-journald"); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		if out, err := c.output("systemctl", "reload", "sluice"); err != nil { // which the switch logs
+		if out, err := c.output("systemctl", "reload", "sluice"); err != nil { // the switch logs each reload
 			t.Errorf("reload: %v: %s", err, out)
 		}
 	}
@@ -242,8 +241,8 @@ func TestUnitComesBack(t *testing.T) {
 	sameStates(t, before, statesOf(t, s))
 }
 
-// TestUnitRefusesConfiguration: a wrong configuration is not reloaded, and not started again and
-// again.
+// TestUnitRefusesConfiguration checks that an invalid configuration is neither reloaded nor started
+// repeatedly.
 func TestUnitRefusesConfiguration(t *testing.T) {
 	s := program.NewSite(t, 2)
 	c := boot(t, s.Home, twoPorts, "")

@@ -11,15 +11,14 @@ import (
 	"sluice/bench/program"
 )
 
-// thresholds is what a switch keeps for a lossless class, and the frames that it gets of it, one by
-// one.
+// thresholds are the limits of a lossless class in cells, and the frames sent to it.
 type thresholds struct {
-	cell, length         int // bytes; the frames' without FCS
+	cell, length         int // bytes; length without FCS
 	share, headroom, xon int // cells
 }
 
-// At 1 Mbit/s a pause of 65535 quanta lasts more than half a minute: none ends, and none is
-// repeated, while a test looks.
+// At 1 Mbit/s a pause of 65535 quanta lasts more than half a minute, so no pause expires or is
+// refreshed during a test.
 const thresholdsConfiguration = `
 memory: {buffers: 2048, buffer_size: 2048B, cell: %dB}
 classes:
@@ -37,13 +36,13 @@ func (c thresholds) configuration() string {
 
 func (c thresholds) cellsOfFrame() int { return (c.length + c.cell - 1) / c.cell }
 
-// level is how far a buffer is filled.
+// level is the fill level of a buffer.
 type level struct {
 	shared, headroom int // cells
 	held, dropped    int // frames
 }
 
-// after returns the level after so many frames, counted one by one.
+// after computes the level after that many frames, one frame at a time.
 func (c thresholds) after(frames int) (l level) {
 	for range frames {
 		shared := min(c.cellsOfFrame(), c.share-l.shared)
@@ -59,12 +58,12 @@ func (c thresholds) after(frames int) (l level) {
 	return l
 }
 
-// TestThresholdsAreExact fills a port's buffer to its marks, and with one frame more. Up to the
-// headroom nobody is stopped; its first cell stops the sender, with one PFC frame; until it is full
-// nothing is dropped; then it is at ingress.
+// TestThresholdsAreExact fills a port's buffer exactly to each threshold and one frame beyond.
+// Shared memory causes no pause. The first cell of headroom pauses the sender with one PFC frame.
+// Nothing is dropped until the headroom is full; then the drop is at ingress.
 func TestThresholdsAreExact(t *testing.T) {
 	whole := thresholds{cell: 2048, length: 60, share: 8, headroom: 90, xon: 4}
-	// its fifth frame is on both sides of the mark
+	// The fifth frame is partly in shared memory and partly in headroom.
 	parts := thresholds{cell: 64, length: 100, share: 9, headroom: 170, xon: 5}
 	for _, c := range []struct {
 		thresholds
@@ -86,7 +85,7 @@ func TestThresholdsAreExact(t *testing.T) {
 	}
 }
 
-// fill sends frames to a host that takes none, and lets them go.
+// fill sends n frames to a paused host and then resumes it.
 func (c thresholds) fill(t *testing.T, n int) {
 	s, p, one, two := newPlainPair(t, c.configuration())
 	frames := testFrames(rand.New(rand.NewPCG(uint64(n), 0)), n, 3)
@@ -94,8 +93,8 @@ func (c thresholds) fill(t *testing.T, n int) {
 		frames[i] = append(f, make([]byte, c.length)...)[:c.length]
 	}
 	greeted, told, passed := uint64(0), uint64(0), uint64(0) // frames: greetings each way, PFC, and of the class
-	// greet lets a frame pass in either direction: the switch has then done all that is to be done
-	// about those before.
+	// greet passes a frame in each direction; afterwards the switch has processed all frames before
+	// it.
 	greet := func() {
 		greeted++
 		one.send(greeting(receiverMAC, senderMAC))
@@ -114,7 +113,7 @@ func (c thresholds) fill(t *testing.T, n int) {
 	}
 	level := c.after(n)
 	two.send(pauseFrame(0))
-	told, passed = 2*told, uint64(level.held) // and XON
+	told, passed = 2*told, uint64(level.held) // XOFF and XON
 	two.awaitReceived(greeted + passed)
 	one.awaitReceived(greeted + told)
 	greet()
@@ -123,7 +122,7 @@ func (c thresholds) fill(t *testing.T, n int) {
 
 	c.checkReport(t, r, level)
 	expectFrames(t, "lossless", two.frames("vlan.priority == 3"), frames[:level.held], 0)
-	one.pauses(program.AddressIn(t, s.Home, "port1")) // all well-formed
+	one.pauses(program.AddressIn(t, s.Home, "port1")) // checks that all are well-formed
 	c.checkOrder(t, one, two, n)
 }
 
@@ -132,7 +131,7 @@ func greeting(to, from []byte) []byte {
 	return slices.Concat(to, from, []byte{0x81, 0, 7 << 5, 100, 0x88, 0xb5}, make([]byte, 42))
 }
 
-// checkReport compares what the switch says with how far its buffer was filled.
+// checkReport compares the switch's report with the expected level.
 func (c thresholds) checkReport(t *testing.T, r program.Report, l level) {
 	t.Helper()
 	in, out := r.Port(t, "port1"), r.Port(t, "port2")
@@ -151,8 +150,8 @@ func (c thresholds) checkReport(t *testing.T, r program.Report, l level) {
 	}
 }
 
-// checkOrder reads what happened on the sender's device: test frames left (f), greetings arrived
-// (g), XOFF, XON.
+// checkOrder checks the order of events on the sender's device: test frames sent (f), greetings
+// received (g), XOFF and XON.
 func (c thresholds) checkOrder(t *testing.T, one, two *plainHost, n int) {
 	t.Helper()
 	var got, want strings.Builder
@@ -184,14 +183,14 @@ func (c thresholds) checkOrder(t *testing.T, one, two *plainHost, n int) {
 		want.WriteString(" XON ")
 		c.checkXON(t, two, resumed, c.after(n).held)
 	}
-	want.WriteString("g" + xoff) // the last because the switch ends
+	want.WriteString("g" + xoff) // XOFF at the end of the switch
 	if got.String() != want.String() {
 		t.Errorf("on the sender's device:\n%s, want\n%s", &got, &want)
 	}
 }
 
-// checkXON: the sender was not resumed before the other host had been sent all frames but those
-// that XON leaves.
+// checkXON checks that the sender was not resumed before the other host had received all frames
+// except those that XON allows to remain.
 func (c thresholds) checkXON(t *testing.T, two *plainHost, resumed string, held int) {
 	t.Helper()
 	xon, err := strconv.ParseFloat(resumed, 64)

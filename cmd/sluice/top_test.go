@@ -20,12 +20,12 @@ import (
 	"sluice/internal/state"
 )
 
-// standIn answers on a socket as a switch with 40 ports would, each of which forwards a million
-// frames of 60 bytes in a second.
+// standIn answers on a socket like a switch with 40 ports, each forwarding a million 60-byte frames
+// per second.
 type standIn struct {
 	t      *testing.T
 	path   string
-	silent atomic.Bool // it does not answer
+	silent atomic.Bool // does not answer
 	server *http.Server
 }
 
@@ -37,7 +37,7 @@ func newStandIn(t *testing.T) *standIn {
 	return s
 }
 
-// start begins a new run.
+// start starts a new run of the switch.
 func (s *standIn) start() {
 	s.t.Helper()
 	began := time.Now()
@@ -74,7 +74,7 @@ func standInReport(began time.Time) *state.Switch {
 	return r
 }
 
-// TestTopEnds ends top in every way that there is: with the exit code 0 and the terminal as it was.
+// TestTopEnds ends top in every possible way. The exit code must be 0 and the terminal restored.
 func TestTopEnds(t *testing.T) {
 	s := newStandIn(t)
 	signal := func(n unix.Signal) func(*viewer) {
@@ -101,10 +101,10 @@ func TestTopEnds(t *testing.T) {
 	}
 }
 
-// TestTopKeys looks at one section, scrolls it to its end and back, and goes on to the next.
+// TestTopKeys selects a section, scrolls to its end and back, and moves to the next section.
 func TestTopKeys(t *testing.T) {
 	v := onTerminal(t, "top", "--socket", newStandIn(t).path)
-	v.awaitText("1.00M") // frames/s, so there have been two looks
+	v.awaitText("1.00M") // frames/s: there were two reports
 	v.press("1")
 	v.await("the ports alone", func(lines []string) bool {
 		return onScreen(lines, "port20 ") &&
@@ -117,12 +117,12 @@ func TestTopKeys(t *testing.T) {
 	})
 	v.press("\x1b[6~ \x1b[6~")
 	v.awaitText("port40 ")
-	v.press("\x1b[A") // from the end, not from wherever else scrolling has led
+	v.press("\x1b[A") // must count from the end, not from beyond it
 	v.await("a line back", func(lines []string) bool {
 		return onScreen(lines, "port39 ") &&
 			!onScreen(lines, "port40 ")
 	})
-	v.press("\x1b[15~\x1b[1;5A") // which mean nothing
+	v.press("\x1b[15~\x1b[1;5A") // unknown sequences
 	v.press("\t")
 	v.await("the pauses alone", func(lines []string) bool {
 		return onScreen(lines, "rcvd 0") && onScreen(lines, "port1 ") && !onScreen(lines, "frame/s")
@@ -133,7 +133,7 @@ func TestTopKeys(t *testing.T) {
 	v.exitCode()
 }
 
-// TestTopWindowSize changes the size of the window under top.
+// TestTopWindowSize changes the size of the window while top runs.
 func TestTopWindowSize(t *testing.T) {
 	v := onTerminal(t, "top", "--socket", newStandIn(t).path)
 	v.awaitText("q quit")
@@ -150,8 +150,8 @@ func TestTopWindowSize(t *testing.T) {
 	v.exitCode()
 }
 
-// TestTopOutlivesTheSwitch says that there is no answer, keeps obeying keys, and goes on when there
-// is one again.
+// TestTopOutlivesTheSwitch checks that top reports a missing answer, still handles keys, and
+// continues when the switch answers again.
 func TestTopOutlivesTheSwitch(t *testing.T) {
 	s := newStandIn(t)
 	v := onTerminal(t, "top", "--socket", s.path, "--interval", "100ms")
@@ -181,7 +181,7 @@ func TestTopOutlivesTheSwitch(t *testing.T) {
 	}
 }
 
-// TestTopOfAKilledSwitch watches a switch that is killed and another one that takes its place.
+// TestTopOfAKilledSwitch watches a switch that is killed and replaced by another.
 func TestTopOfAKilledSwitch(t *testing.T) {
 	s := program.NewSite(t, 2)
 	socket := program.SocketPath(t)
@@ -206,8 +206,8 @@ func TestTopOfAKilledSwitch(t *testing.T) {
 	}
 }
 
-// TestTopStopped gives the terminal to the shell on Ctrl-Z and comes back; where there is no shell
-// it just goes on.
+// TestTopStopped checks that Ctrl-Z returns the terminal to the shell and that top can continue.
+// Without a shell, top continues at once.
 func TestTopStopped(t *testing.T) {
 	s := newStandIn(t)
 	v := onTerminal(t, "top", "--socket", s.path)
@@ -234,17 +234,17 @@ func TestTopStopped(t *testing.T) {
 	v.press("fg\n")
 	v.awaitText("q quit")
 	v.press("q")
-	v.await("the shell", atPrompt) // before, what is typed is lost
+	v.await("the shell", atPrompt) // input typed before this is lost
 	v.press("exit\n")
 	v.exitCode()
 }
 
-// atPrompt tells whether the last line is a shell's prompt.
+// atPrompt reports whether the last line is a shell prompt.
 func atPrompt(lines []string) bool {
 	return strings.HasSuffix(strings.TrimRight(strings.Join(lines, "\n"), "\n"), "\n$")
 }
 
-// TestTopStyles: styles are for who wants them, and the text is the same without.
+// TestTopStyles checks that NO_COLOR disables styles and leaves the text unchanged.
 func TestTopStyles(t *testing.T) {
 	s := newStandIn(t)
 	for value, want := range map[string]bool{"": true, "1": false} {
@@ -259,7 +259,7 @@ func TestTopStyles(t *testing.T) {
 	}
 }
 
-// TestTopElsewhere prints plain text where there is no terminal.
+// TestTopElsewhere checks that top prints plain text without a terminal.
 func TestTopElsewhere(t *testing.T) {
 	s := newStandIn(t)
 	once := program.Launch(t, nil, "top", "--socket", s.path, "--once", "--interval", "100ms")
@@ -282,7 +282,7 @@ func TestTopElsewhere(t *testing.T) {
 	}
 }
 
-// TestTopRefuses what can't be shown.
+// TestTopRefuses checks the errors of top.
 func TestTopRefuses(t *testing.T) {
 	nowhere := filepath.Join(t.TempDir(), "nowhere")
 	for want, test := range map[string]struct {

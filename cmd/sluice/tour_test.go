@@ -14,11 +14,10 @@ import (
 	"sluice/bench/program"
 )
 
-// tourPrelude makes a shell's machine like one that nobody uses: no devices but lo, no namespaces,
-// no switch.
+// tourPrelude gives the shell an unused machine: no devices but lo, no namespaces, no switch.
 const tourPrelude = "mount -t tmpfs none /run\nmount -t sysfs none /sys\nip link set lo up\n"
 
-// tourStops are, for each block of the tour, what it is to print, and what it may not.
+// tourStops are, for each block of the tour, patterns that its output must and must not match.
 var tourStops = []struct{ prints, not string }{
 	{`^$`, ``},
 	{`(?s)^ok\n.*cos3 +3 +never.*lossless drops: 0\n.*2 of 2 ports up`, ``},
@@ -34,10 +33,10 @@ var tourStops = []struct{ prints, not string }{
 	{`(?s)lossless drops: 0\n.*flow 0: sent [1-9].*PFC frames: [1-9].*flow 0: received [1-9][0-9]* frames, [0-9]+ bytes; 0 missing`, ``},
 }
 
-// tourEnd prints what is left of the tour, which is to be nothing.
+// tourEnd prints what is left after the tour, which must be nothing.
 const tourEnd = "\necho '= end'; ip netns; ls -d tour 2>/dev/null; ip -o link | grep -v ' lo:'; jobs\n"
 
-// TestTour pastes the blocks of docs/tutorial.md into a shell, block by block.
+// TestTour pastes the blocks of docs/tutorial.md into a shell one by one.
 func TestTour(t *testing.T) {
 	program.NeedRoot(t)
 	for _, program := range []string{"prometheus", "promtool"} {
@@ -73,8 +72,7 @@ func TestTour(t *testing.T) {
 	}
 }
 
-// tourBlocks returns the blocks of docs/tutorial.md that its reader pastes, without their
-// indentation.
+// tourBlocks returns the blocks of docs/tutorial.md to paste, without indentation.
 func tourBlocks(t *testing.T) (blocks []string) {
 	t.Helper()
 	tutorial, err := os.ReadFile("../../docs/tutorial.md")
@@ -96,8 +94,8 @@ func tourBlocks(t *testing.T) (blocks []string) {
 	return blocks
 }
 
-// paste runs a script in a place of its own, where the program is built as `make build` would, and
-// returns all that is on the terminal. No process of it outlives it.
+// paste runs a script in its own namespaces and directory, with the programs where `make build`
+// puts them, and returns the output. All its processes end with it.
 func paste(t *testing.T, script string) string {
 	t.Helper()
 	self, err := os.Executable()

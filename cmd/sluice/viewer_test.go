@@ -16,22 +16,22 @@ import (
 	"sluice/bench/program"
 )
 
-// viewer is a program on a terminal of its own, and the person in front of it.
+// viewer is a program on its own terminal, and the user in front of it.
 type viewer struct {
 	t             *testing.T
 	cmd           *exec.Cmd
-	user, program *os.File      // the ends of the terminal: the first has screen and keyboard
-	found         unix.Termios  // how the terminal was before
-	ended         chan struct{} // the program
-	drained       chan struct{} // all that it has written is on the screen
+	user, program *os.File      // the two ends of the terminal; user has screen and keyboard
+	found         unix.Termios  // settings of the terminal before
+	ended         chan struct{} // closed when the program has ended
+	drained       chan struct{} // closed when all output is on the screen
 
 	lock   sync.Mutex
 	screen *emulator
 	wrote  strings.Builder
-	wrong  error // what the screen did not understand
+	wrong  error // error of the screen
 }
 
-// onTerminal starts sluice on a new terminal of 80 by 24; see commandOnTerminal.
+// onTerminal starts sluice on a new terminal of 80 by 24 (see commandOnTerminal).
 func onTerminal(t *testing.T, args ...string) *viewer {
 	t.Helper()
 	self, err := os.Executable()
@@ -41,9 +41,8 @@ func onTerminal(t *testing.T, args ...string) *viewer {
 	return commandOnTerminal(t, exec.Command(self, args...))
 }
 
-// commandOnTerminal starts any program as the leader of a new terminal's session, so that keys
-// become signals. It is killed when the test ends, if it still runs then; if the test failed, its
-// screen is shown.
+// commandOnTerminal starts a program as session leader on a new terminal, so that keys become
+// signals. The end of the test kills the program, and prints its screen if the test failed.
 func commandOnTerminal(t *testing.T, c *exec.Cmd) *viewer {
 	t.Helper()
 	v := &viewer{t: t, cmd: c, ended: make(chan struct{}), drained: make(chan struct{}), screen: newEmulator(80, 24)}
@@ -56,7 +55,7 @@ func commandOnTerminal(t *testing.T, c *exec.Cmd) *viewer {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = c.Wait() // ProcessState says it all
+		_ = c.Wait() // ProcessState has the result
 		close(v.ended)
 	}()
 	go v.watch()
@@ -70,7 +69,7 @@ func commandOnTerminal(t *testing.T, c *exec.Cmd) *viewer {
 	return v
 }
 
-// settings asks the terminal how it is set.
+// settings returns the terminal's settings.
 func (v *viewer) settings() unix.Termios {
 	v.t.Helper()
 	s, err := unix.IoctlGetTermios(int(v.program.Fd()), unix.TCGETS)
@@ -80,7 +79,7 @@ func (v *viewer) settings() unix.Termios {
 	return *s
 }
 
-// watch puts on the screen what the program writes.
+// watch draws the program's output on the screen.
 func (v *viewer) watch() {
 	defer close(v.drained)
 	for b := make([]byte, 4096); ; {
@@ -95,21 +94,21 @@ func (v *viewer) watch() {
 	}
 }
 
-// lines returns what is on the screen.
+// lines returns the lines on the screen.
 func (v *viewer) lines() []string {
 	v.lock.Lock()
 	defer v.lock.Unlock()
 	return v.screen.text()
 }
 
-// written returns all that the program has written.
+// written returns the program's output.
 func (v *viewer) written() string {
 	v.lock.Lock()
 	defer v.lock.Unlock()
 	return v.wrote.String()
 }
 
-// await waits until the screen shows something, and returns its lines.
+// await waits until shown accepts the lines on the screen, and returns them.
 func (v *viewer) await(what string, shown func(lines []string) bool) []string {
 	v.t.Helper()
 	var lines []string
@@ -120,7 +119,7 @@ func (v *viewer) await(what string, shown func(lines []string) bool) []string {
 	return lines
 }
 
-// awaitText waits until a line of the screen contains a text.
+// awaitText waits until a line of the screen contains text.
 func (v *viewer) awaitText(text string) []string {
 	v.t.Helper()
 	return v.await(fmt.Sprintf("%q on the screen", text), func(lines []string) bool { return onScreen(lines, text) })
@@ -130,7 +129,7 @@ func onScreen(lines []string, text string) bool {
 	return slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, text) })
 }
 
-// press is a person's fingers.
+// press types keys.
 func (v *viewer) press(keys string) {
 	v.t.Helper()
 	if _, err := v.user.WriteString(keys); err != nil {
@@ -138,7 +137,7 @@ func (v *viewer) press(keys string) {
 	}
 }
 
-// resize makes the window another, of which the kernel tells the program.
+// resize changes the size of the window; the kernel notifies the program.
 func (v *viewer) resize(width, height int) {
 	v.t.Helper()
 	v.lock.Lock()
@@ -150,8 +149,8 @@ func (v *viewer) resize(width, height int) {
 	}
 }
 
-// exitCode waits for the end of the program, checks that it has left the terminal as it was, and
-// returns its exit code.
+// exitCode waits until the program ends, checks that the terminal is restored, and returns the exit
+// code.
 func (v *viewer) exitCode() int {
 	v.t.Helper()
 	select {
@@ -162,7 +161,7 @@ func (v *viewer) exitCode() int {
 	if after := v.settings(); after != v.found {
 		v.t.Errorf("the terminal's settings were %+v, are %+v", v.found, after)
 	}
-	v.program.Close() // so that watch sees an end
+	v.program.Close() // so that watch reaches the end
 	<-v.drained
 	s := v.screen
 	if s.alternate || s.hidden || s.nowrap || v.wrong != nil {

@@ -12,8 +12,7 @@ import (
 	"sluice/bench/program"
 )
 
-// vlanConfiguration has two access ports and two trunks. What leaves by port3 with class 5 has PCP
-// 6.
+// vlanConfiguration has two access ports and two trunks. Frames of class 5 leave port3 with PCP 6.
 const vlanConfiguration = `
 classes:
   - {cos: [0, 1, 2, 3, 4, 5, 6, 7]}
@@ -27,12 +26,12 @@ ports:
 
 const vlanPorts = 4
 
-// vlanTag is "VID/PCP", or "-" for a frame without one.
+// vlanTag is "VID/PCP", or "-" for an untagged frame.
 type vlanTag string
 
 const untagged vlanTag = "-"
 
-// bytes returns the tag of a frame (802.1Q clause 9.6), or nothing.
+// bytes returns the tag (802.1Q clause 9.6), or nothing if untagged.
 func (v vlanTag) bytes(t *testing.T) []byte {
 	if v == untagged {
 		return nil
@@ -45,29 +44,29 @@ func (v vlanTag) bytes(t *testing.T) []byte {
 	return []byte{0x81, 0, pcp<<5 | byte(vid>>8), byte(vid)}
 }
 
-// vlanCase is a frame and how it arrives.
+// vlanCase is a frame to send, and how it must arrive.
 type vlanCase struct {
 	from int // port
 	tag  vlanTag
-	to   int             // port, whose host has sent already; 0: everyone
+	to   int             // port of a known host; 0: broadcast
 	want map[int]vlanTag // by port
 }
 
-// vlanBroadcasts and then vlanUnicasts are sent.
+// TestAccessAndTrunk sends vlanBroadcasts first, then vlanUnicasts.
 var (
 	vlanBroadcasts = []vlanCase{
 		{from: 1, tag: untagged, want: map[int]vlanTag{2: "10/5", 3: "10/6"}},
-		{from: 1, tag: "0/2", want: map[int]vlanTag{2: "10/2", 3: "10/2"}}, // a priority without a VLAN
-		{from: 1, tag: "10/3"}, // no access for tags, be it the right one
-		{from: 1, tag: "30/3"}, // not of that port
+		{from: 1, tag: "0/2", want: map[int]vlanTag{2: "10/2", 3: "10/2"}}, // priority tag
+		{from: 1, tag: "10/3"}, // an access port rejects tags, even of its own VLAN
+		{from: 1, tag: "30/3"}, // VLAN not on this port
 		{from: 2, tag: untagged, want: map[int]vlanTag{4: untagged}},
 		{from: 2, tag: "20/5", want: map[int]vlanTag{4: untagged}},
 		{from: 2, tag: "10/4", want: map[int]vlanTag{1: untagged, 3: "10/4"}},
 		{from: 2, tag: "30/5", want: map[int]vlanTag{3: "30/6"}},
-		{from: 2, tag: "1/0"}, // not of that port
+		{from: 2, tag: "1/0"}, // VLAN not on this port
 		{from: 3, tag: "30/7", want: map[int]vlanTag{2: "30/7"}},
 		{from: 3, tag: "10/5", want: map[int]vlanTag{1: untagged, 2: "10/5"}},
-		{from: 3, tag: untagged}, // alone in its VLAN
+		{from: 3, tag: untagged}, // no other port in its VLAN
 		{from: 4, tag: untagged, want: map[int]vlanTag{2: untagged}},
 		{from: 4, tag: "0/7", want: map[int]vlanTag{2: untagged}},
 	}
@@ -82,12 +81,12 @@ var (
 
 func vlanMAC(port int) net.HardwareAddr { return net.HardwareAddr{2, 0, 0, 0, 1, byte(port)} }
 
-// TestAccessAndTrunk sends frames with and without tags through both kinds of port, to everyone and
-// to one, and has tshark look at the tags with which they arrive, if they do.
+// TestAccessAndTrunk sends tagged and untagged frames through access ports and trunks, as broadcast
+// and unicast, and checks with tshark where they arrive and with which tags.
 func TestAccessAndTrunk(t *testing.T) {
 	_, p, hosts := newPlainHosts(t, vlanPorts, vlanConfiguration)
 	random := rand.New(rand.NewPCG(9, 10))
-	var want [vlanPorts][]string // what arrives: tag and contents
+	var want [vlanPorts][]string // expected frames: tag and contents
 	number := byte(0)
 	send := func(cases []vlanCase) {
 		for _, c := range cases {
@@ -96,7 +95,7 @@ func TestAccessAndTrunk(t *testing.T) {
 				to = vlanMAC(c.to)
 			}
 			contents := []byte{number}
-			for number++; len(contents) < 60; { // so that no end of a frame is padding
+			for number++; len(contents) < 60; { // long enough to need no padding
 				contents = append(contents, byte(random.Uint32()))
 			}
 			hosts[c.from-1].send(slices.Concat(to, vlanMAC(c.from), c.tag.bytes(t), []byte{0x88, 0xb5}, contents))
@@ -133,7 +132,7 @@ func TestAccessAndTrunk(t *testing.T) {
 	}
 }
 
-// tags returns the contents of captured frames and the tag that tshark sees before them.
+// tags returns the contents of captured frames with the tag that tshark decodes.
 func (h *plainHost) tags(filter string) (frames []string) {
 	h.t.Helper()
 	for _, row := range h.decode(filter, "data.data", "vlan.id", "vlan.priority") {

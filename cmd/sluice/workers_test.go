@@ -15,8 +15,8 @@ import (
 	"sluice/pmd/mem"
 )
 
-// TestTwoWorkers has a switch whose two workers share the ports: one sender is on the target's
-// worker, the other's frames cross. On a machine of two CPUs nothing is left for hosts but to take
+// TestTwoWorkers runs a switch with two workers. One sender is on the target's worker; the frames
+// of the other cross from worker to worker. On a machine with two CPUs the hosts take their time
 // from the workers.
 func TestTwoWorkers(t *testing.T) {
 	s := program.NewSite(t, 3)
@@ -49,8 +49,8 @@ func TestTwoWorkers(t *testing.T) {
 	t.Logf("%+v", r.Workers)
 }
 
-// stage is a switch of three workers with two ports each, and a host at each port, in virtual time.
-// The workers do not keep step: each has its own time for its next iteration.
+// stage is a switch with three workers of two ports each and a host on each port, in virtual time.
+// Each worker has its own times of iteration.
 type stage struct {
 	rng   *rand.Rand
 	now   int64
@@ -65,7 +65,7 @@ const (
 	stageSpeed = 1_000_000_000
 )
 
-// newStage has all hosts but the last send to the last, each in a VLAN that only these two have.
+// newStage makes each host send to the last one, in a VLAN that only the two share.
 func newStage(t *testing.T, memory *umem.Memory, seed uint64) *stage {
 	t.Helper()
 	var text strings.Builder
@@ -99,7 +99,7 @@ func newStage(t *testing.T, memory *umem.Memory, seed uint64) *stage {
 	return s
 }
 
-// connect puts a host on a wire to a port and returns the switch's end.
+// connect attaches a host to a port through a wire, and returns the switch's end.
 func (s *stage) connect(t *testing.T, memory *umem.Memory, port, ring int) *mem.Port {
 	t.Helper()
 	const buffers, size = 1024, 2048
@@ -126,7 +126,7 @@ func (s *stage) connect(t *testing.T, memory *umem.Memory, port, ring int) *mem.
 	return w.B
 }
 
-// run lets ns pass. Workers take 0.1 to 0.6 µs for an iteration, and now and then up to 50 µs.
+// run advances time by ns. A worker's iteration takes 0.1 to 0.6 µs, occasionally up to 50 µs.
 func (s *stage) run(ns int64) {
 	for end := s.now + ns; s.now < end; s.now += 200 {
 		for _, w := range s.wires {
@@ -148,7 +148,7 @@ func (s *stage) run(ns int64) {
 	}
 }
 
-// held is how many cells are in use and frames on wires.
+// held returns the number of cells in use and frames on wires.
 func (s *stage) held() (n int) {
 	for _, w := range s.plane.Workers {
 		n += w.Look(s.now).CellsInUse
@@ -159,7 +159,7 @@ func (s *stage) held() (n int) {
 	return n
 }
 
-// TestWorkersOutOfStep sends 5:1 across three workers, of which one or another is always late.
+// TestWorkersOutOfStep sends 5:1 across three workers that are late at random.
 func TestWorkersOutOfStep(t *testing.T) {
 	memory, err := umem.Map(16384, 2048)
 	if err != nil {
@@ -179,7 +179,7 @@ func TestWorkersOutOfStep(t *testing.T) {
 	}
 }
 
-// check tests conservation, and what the target has received.
+// check checks conservation and the frames that the target received.
 func (s *stage) check(t *testing.T, seed uint64) {
 	t.Helper()
 	if err := s.plane.Check(); err != nil || s.held() > 0 {
