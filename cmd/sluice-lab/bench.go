@@ -30,7 +30,7 @@ func benchCommand() *cobra.Command {
 	return c
 }
 
-// scenarios returns those that can be measured. Tests have others.
+// scenarios returns the scenarios that can be measured; tests replace them.
 var scenarios = scenario.All
 
 func benchListCommand() *cobra.Command {
@@ -113,19 +113,19 @@ at once.`,
 	return c
 }
 
-// untilHangup returns a context that is done, too, when the terminal is gone, except where that is
-// to be ignored (nohup).
+// untilHangup returns a context that is also done when the terminal is closed, unless SIGHUP is
+// ignored (nohup).
 func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 	if signal.Ignored(unix.SIGHUP) {
 		return context.WithCancel(ctx)
 	}
 	ctx, stop := signal.NotifyContext(ctx, unix.SIGHUP)
-	context.AfterFunc(ctx, stop) // as in main: the second one ends the program
+	context.AfterFunc(ctx, stop) // a second SIGHUP ends the program
 	return ctx, stop
 }
 
-// run measures the scenarios named. One that fails does not keep the others from being measured; an
-// interrupt does.
+// run measures the named scenarios. After a failure it continues with the next one; an interrupt
+// ends it.
 func (b *benchRun) run(ctx context.Context, names []string, stdout, stderr io.Writer) error {
 	chosen, err := choose(scenarios(), names, b.short)
 	if err != nil {
@@ -158,7 +158,7 @@ func (b *benchRun) run(ctx context.Context, names []string, stdout, stderr io.Wr
 	return errors.Join(errs...)
 }
 
-// measure runs one scenario and reports it, also if it fails.
+// measure runs a scenario and writes its report, even if the scenario fails.
 func (b *benchRun) measure(ctx context.Context, s bench.Scenario, stdout, stderr io.Writer) error {
 	p := cli.StartProgress(stderr, s.Name)
 	o := b.Options
@@ -183,8 +183,8 @@ func (b *benchRun) measure(ctx context.Context, s bench.Scenario, stdout, stderr
 	return errors.Join(errs...)
 }
 
-// choose returns the scenarios named, and those of the short set if that is asked for, in the order
-// of the list.
+// choose returns the named scenarios and, if short is set, those of the short set, in the order of
+// the list.
 func choose(list []bench.Scenario, names []string, short bool) (chosen []bench.Scenario, err error) {
 	var known []string
 	for _, s := range list {
@@ -207,7 +207,7 @@ func choose(list []bench.Scenario, names []string, short bool) (chosen []bench.S
 	return nil, fmt.Errorf("which scenarios? Name some of %s, or give --short", strings.Join(known, ", "))
 }
 
-// makeWritable makes a directory, if there is none, and finds out now whether a report can be
+// makeWritable creates a directory if necessary, and checks before the run that reports can be
 // written to it.
 func makeWritable(directory string) error {
 	if err := os.MkdirAll(directory, 0o755); err != nil {
@@ -220,7 +220,7 @@ func makeWritable(directory string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// benchBaselineCommand is what the veth benchmark starts as a peer; people have no use for it.
+// benchBaselineCommand returns the hidden command that the veth benchmark starts as a peer.
 func benchBaselineCommand() *cobra.Command {
 	var cpu int
 	c := &cobra.Command{

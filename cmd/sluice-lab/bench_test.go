@@ -21,8 +21,8 @@ import (
 	"sluice/internal/cli"
 )
 
-// withScenarios, set in the environment beside asProgram, gives the program the scenarios of these
-// tests.
+// withScenarios is an environment variable, used beside program.AsProgram, that replaces the
+// scenarios of the program with those of these tests.
 const withScenarios = "SLUICE_TEST_WITH_SCENARIOS"
 
 func init() {
@@ -31,8 +31,8 @@ func init() {
 	}
 }
 
-// testScenarios need no device and no time, but for the one that waits to be interrupted in its
-// third trial.
+// testScenarios need no devices and little time; "endless" waits for an interrupt in its third
+// trial, and "deaf" ignores interrupts.
 func testScenarios() []bench.Scenario {
 	run := func(measure func(ctx context.Context, trial int) error) func(context.Context, bench.Options,
 		*bench.Report) error {
@@ -73,7 +73,7 @@ func testScenarios() []bench.Scenario {
 	}
 }
 
-// benchAsTold launches `sluice-lab bench` with the scenarios of these tests.
+// benchAsTold starts `sluice-lab bench` with the scenarios of these tests.
 func benchAsTold(t *testing.T, args ...string) *program.Running {
 	t.Helper()
 	c := exec.Command(os.Args[0], append([]string{"bench"}, args...)...)
@@ -125,7 +125,7 @@ func TestBenchRun(t *testing.T) {
 		t.Errorf("%v %v", files, err)
 	}
 	if said := p.Log.All(); len(said) != 7 || said[0] != "trivial: fast, rate: round 1 of 3" {
-		t.Errorf("%q", said) // the last one is empty
+		t.Errorf("%q", said) // the last line is empty
 	}
 	p = benchAsTold(t, "run", "--short")
 	if code := p.ExitCode(); code != 0 || !strings.Contains(p.Output.String(), "vs_slow") {
@@ -133,8 +133,8 @@ func TestBenchRun(t *testing.T) {
 	}
 }
 
-// interrupts are the signals that end a run: a hangup too, unless whoever runs this test has had it
-// ignored (nohup).
+// interrupts are the signals that end a run. SIGHUP is one unless the tests run with it ignored
+// (nohup).
 func interrupts() []unix.Signal {
 	all := []unix.Signal{unix.SIGINT, unix.SIGTERM}
 	if !signal.Ignored(unix.SIGHUP) {
@@ -143,8 +143,8 @@ func interrupts() []unix.Signal {
 	return all
 }
 
-// TestBenchInterrupted is told to stop in the middle: there is a report of what was measured, and
-// no other begins.
+// TestBenchInterrupted checks that an interrupted run reports what it has measured and starts no
+// further scenario.
 func TestBenchInterrupted(t *testing.T) {
 	for _, s := range interrupts() {
 		out := t.TempDir()
@@ -167,7 +167,8 @@ func TestBenchInterrupted(t *testing.T) {
 	}
 }
 
-// TestPartialReportBesideAWholeOne: an interrupted run leaves the report of an earlier one alone.
+// TestPartialReportBesideAWholeOne checks that a partial report does not overwrite an earlier
+// complete one.
 func TestPartialReportBesideAWholeOne(t *testing.T) {
 	out := t.TempDir()
 	whole := filepath.Join(out, "broken.json")
@@ -192,15 +193,15 @@ func TestPartialReportBesideAWholeOne(t *testing.T) {
 	}
 }
 
-// TestBenchInterruptedTwice: the second time, the program does not wait for what it is doing.
+// TestBenchInterruptedTwice checks that a second signal ends the program at once.
 func TestBenchInterruptedTwice(t *testing.T) {
 	for _, s := range interrupts() {
 		p := benchAsTold(t, "run", "deaf")
 		p.Await(1, "can't hear")
 		p.Signal(s)
-		for !p.HasEnded() { // the first one takes some time until it counts
+		for !p.HasEnded() { // signals soon after the first may not count
 			time.Sleep(10 * time.Millisecond)
-			_ = p.Process.Signal(s) // it may have ended meanwhile
+			_ = p.Process.Signal(s) // it may have ended
 			if time.Since(p.Began) > program.Patience {
 				t.Fatalf("%v does not end it", s)
 			}
@@ -211,8 +212,8 @@ func TestBenchInterruptedTwice(t *testing.T) {
 	}
 }
 
-// TestBenchInterruptedCleansUp stops a scenario that has namespaces, devices and programs of its
-// own.
+// TestBenchInterruptedCleansUp interrupts a scenario that has created namespaces, devices and
+// processes.
 func TestBenchInterruptedCleansUp(t *testing.T) {
 	program.NeedRoot(t)
 	p := program.Launch(t, nil, "bench", "run", "veth", "--json")
@@ -233,8 +234,8 @@ func TestBenchInterruptedCleansUp(t *testing.T) {
 	expectGone(t, made)
 }
 
-// TestBenchRefuses makes one thing after another wrong, and one fail: the others are measured all
-// the same.
+// TestBenchRefuses covers invalid flags, and a scenario that fails: the others must be measured
+// nevertheless.
 func TestBenchRefuses(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

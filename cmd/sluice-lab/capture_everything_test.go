@@ -13,12 +13,12 @@ import (
 	"sluice/internal/control"
 )
 
-// TestCaptureOfEverythingHoldsNothingUp: while the demo's two senders overload its target at full
-// rate, everything is captured whole, and the lossless class loses nothing and keeps its order.
+// TestCaptureOfEverythingHoldsNothingUp captures all frames completely while the demo's two senders
+// overload its target at full rate. The lossless class must lose nothing and keep its order.
 func TestCaptureOfEverythingHoldsNothingUp(t *testing.T) {
 	program.NeedRoot(t)
 	o := demoOptions{duration: 4 * time.Second, speed: "1G", size: 1496}
-	if program.UnderRace() { // hosts so slow could not pause in time at full speed
+	if program.UnderRace() { // hosts this slow could not pause in time at full speed
 		o.speed = "100M"
 	}
 	l, err := netns.New("capture")

@@ -6,7 +6,7 @@ import (
 	"sluice/bench/host"
 )
 
-// forwardModes returns the modes of gen, with what each does.
+// forwardModes completes the modes of gen, with descriptions.
 func forwardModes(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var names []cobra.Completion
 	for _, m := range host.Modes() {
@@ -15,7 +15,7 @@ func forwardModes(*cobra.Command, []string, string) ([]cobra.Completion, cobra.S
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// scenarioNames returns what bench run can measure, with what each shows.
+// scenarioNames completes the scenarios of bench run, with descriptions.
 func scenarioNames(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var names []cobra.Completion
 	for _, s := range scenarios() {

@@ -19,13 +19,13 @@ import (
 	"sluice/internal/frame"
 )
 
-// The demo's traffic: flows 0 and 1 are lossless, 2 and 3 lossy, one of each from either sender.
+// The demo's flows: 0 and 1 are lossless, 2 and 3 lossy; each sender has one of each.
 const (
 	demoLossless = 3 // CoS
 	demoLossy    = 0
 	demoVLAN     = 100
 	demoSenders  = 2
-	demoHello    = 2 * demoSenders // flow by which the target makes itself known
+	demoHello    = 2 * demoSenders // flow that makes the target's address known
 )
 
 // demoOptions are the flags of the demo.
@@ -83,10 +83,10 @@ type demo struct {
 	lab   *netns.Lab
 	sw    *demoSwitch
 	hosts *xdp.Hosts
-	out   io.Writer // of the live table
+	out   io.Writer // receives the live table
 }
 
-// runDemo builds everything, lets it run, and takes it down again.
+// runDemo creates hosts and switch, runs the demo, and removes everything.
 func runDemo(ctx context.Context, o demoOptions, out io.Writer) (r demoResult, err error) {
 	if o.json {
 		out = io.Discard
@@ -117,10 +117,10 @@ func runDemo(ctx context.Context, o demoOptions, out io.Writer) (r demoResult, e
 	return d.result()
 }
 
-// demoMAC is the address of a host; the target is the last.
+// demoMAC returns the address of a host. The target is the last host.
 func demoMAC(host int) frame.MAC { return 0x0200_0000_0001 + frame.MAC(host) }
 
-// addHosts puts a host at the far end of each port of the switch, the target first.
+// addHosts adds a host at the far end of each of the switch's ports, the target first.
 func (d *demo) addHosts() error {
 	for _, i := range []int{demoSenders, 0, 1} {
 		p := host.Params{
@@ -151,8 +151,8 @@ func demoFlows(from, size int) []host.Flow {
 	}
 }
 
-// traffic lets the target make itself known, the senders send for the duration, and the rest
-// arrive.
+// traffic waits until the target is known, runs the senders for the duration, and waits until the
+// remaining frames have arrived.
 func (d *demo) traffic(ctx context.Context) error {
 	if err := d.sw.waitUp(10 * time.Second); err != nil {
 		return err
@@ -175,8 +175,8 @@ func (d *demo) traffic(ctx context.Context) error {
 	return d.settle(ctx)
 }
 
-// settle waits until the target receives nothing any more: a pause may still run out before the
-// rest leaves.
+// settle waits until the target receives nothing more. Remaining frames may first have to wait for
+// a pause to expire.
 func (d *demo) settle(ctx context.Context) error {
 	const quiet, most = 500 * time.Millisecond, 20 * time.Second
 	last, since := uint64(0), time.Now()
@@ -212,7 +212,7 @@ func (d *demo) report(elapsed time.Duration) error {
 	return nil
 }
 
-// demoLog keeps the switch quiet but for what goes wrong.
+// demoLog logs only warnings and errors of the switch.
 func demoLog() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }

@@ -6,7 +6,8 @@ import (
 	"sluice/internal/control"
 )
 
-// demoResult is what the demo found: what hosts sent and received, and what the switch told them.
+// demoResult is the result of the demo: frames the hosts sent and received, and PFC frames the
+// switch sent.
 type demoResult struct {
 	Verdict  string             `json:"verdict"` // pass or fail
 	Lossless classResult        `json:"lossless"`
@@ -16,12 +17,12 @@ type demoResult struct {
 	Where    lossResult         `json:"lost_where"`
 }
 
-// lossResult says where frames were lost or dropped, lossless and lossy together but for the first.
+// lossResult says where frames were lost or dropped. All but LosslessDrops include lossy frames.
 type lossResult struct {
-	LosslessDrops uint64 `json:"switch_lossless_drops"` // for want of room
-	SwitchDrops   uint64 `json:"switch_drops"`          // with a reason, those included
+	LosslessDrops uint64 `json:"switch_lossless_drops"` // because buffers were full
+	SwitchDrops   uint64 `json:"switch_drops"`          // for any reason, including LosslessDrops
 	SwitchDrivers uint64 `json:"switch_ports"`          // between the switch's devices and its workers
-	HostDrivers   uint64 `json:"host_ports"`            // the same at the hosts
+	HostDrivers   uint64 `json:"host_ports"`            // between the hosts' devices and the hosts
 }
 
 // classResult counts frames end to end.
@@ -32,15 +33,15 @@ type classResult struct {
 	Reordered uint64 `json:"reordered"`
 }
 
-// pfcResult is the PFC that the switch sent to the senders.
+// pfcResult counts the PFC frames that the switch sent.
 type pfcResult struct {
-	XOFF     uint64  `json:"xoff"` // transitions of a (port, priority)
+	XOFF     uint64  `json:"xoff"` // transitions, of all ports and priorities
 	XON      uint64  `json:"xon"`
-	Frames   uint64  `json:"frames"`    // refreshes included
-	PausedMS float64 `json:"paused_ms"` // time that the senders' lossless class stood still, added up
+	Frames   uint64  `json:"frames"`    // including refreshes
+	PausedMS float64 `json:"paused_ms"` // sum of the times that the hosts' lossless class was paused
 }
 
-// result compares what was sent and received so far; once all is settled, what is missing is lost.
+// result compares the frames sent and received so far. After settle, missing frames are lost.
 func (d *demo) result() (r demoResult, err error) {
 	r.Ports = d.sw.Ports()
 	classOf := func(flow uint32) *classResult {

@@ -12,10 +12,11 @@ import (
 	"sluice/pmd/afxdp"
 )
 
-// demoHostDevice is what each host calls its device, in its own namespace.
+// demoHostDevice is the name of each host's device in its namespace.
 const demoHostDevice = "sluice"
 
-// demoConfiguration is the switch of the demo: port i leads to host i.
+// demoConfiguration is the configuration of the demo's switch; the device at index i leads to host
+// i.
 const demoConfiguration = `
 classes:
   - {cos: [3], name: storage, lossless: true, share: 1MB, xon: 512KB, headroom: 8MB}
@@ -28,7 +29,7 @@ ports:
 transmitter: {cpu: %[4]s}
 `
 
-// configuration returns the text of the switch's configuration.
+// configuration returns the switch's configuration as text.
 func (o demoOptions) configuration() []byte {
 	tx, cpu := config.TXSocket, "none"
 	if o.transmitter {
@@ -37,7 +38,7 @@ func (o demoOptions) configuration() []byte {
 	return fmt.Appendf(nil, demoConfiguration, !o.noPFC, o.speed, tx, cpu)
 }
 
-// demoSwitch is the switch of the demo in its namespace, and those of the hosts at its ports.
+// demoSwitch is the demo's switch and the namespaces of its hosts.
 type demoSwitch struct {
 	*control.Switch
 	config   *config.Config
@@ -47,7 +48,7 @@ type demoSwitch struct {
 	ended    chan error
 }
 
-// startDemoSwitch makes the namespaces and starts the switch in its own.
+// startDemoSwitch creates the namespaces and starts the switch in one of them.
 func startDemoSwitch(l *netns.Lab, o demoOptions) (*demoSwitch, error) {
 	c, err := config.Parse("demo", o.configuration())
 	if err != nil {
@@ -88,7 +89,7 @@ func (d *demoSwitch) prepareHost() error {
 	return err
 }
 
-// waitUp waits until all ports have their link.
+// waitUp waits until all ports are up.
 func (d *demoSwitch) waitUp(most time.Duration) error {
 	for deadline := time.Now().Add(most); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		select {
@@ -117,7 +118,7 @@ func (d *demoSwitch) waitUp(most time.Duration) error {
 	return fmt.Errorf("not all ports had their link within %v", most)
 }
 
-// stop drains the switch and waits for its end.
+// stop drains the switch, waits until it ends, and restores the hosts' devices.
 func (d *demoSwitch) stop() error {
 	d.cancel()
 	err := <-d.ended
@@ -127,7 +128,7 @@ func (d *demoSwitch) stop() error {
 	return err
 }
 
-// drops returns the frames dropped by CoS, whatever the reason.
+// drops returns the frames dropped by CoS, for any reason.
 func (d *demoSwitch) drops() (byCoS [8]uint64, err error) {
 	state, err := d.State()
 	if err != nil {

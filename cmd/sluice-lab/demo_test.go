@@ -17,9 +17,9 @@ import (
 	"sluice/internal/cli"
 )
 
-// startDemo launches `sluice-lab demo` and waits until it has made all that it makes on the
-// machine: four namespaces, and the files that keep the original settings of three ports and three
-// hosts. It returns their paths.
+// startDemo starts `sluice-lab demo` and waits until it has created everything on the machine: four
+// namespaces, and the files with the original settings of three ports and three hosts. It returns
+// their paths.
 func startDemo(t *testing.T, args ...string) (p *program.Running, made []string) {
 	t.Helper()
 	program.NeedRoot(t)
@@ -33,8 +33,8 @@ func startDemo(t *testing.T, args ...string) (p *program.Running, made []string)
 	return p, made
 }
 
-// madeBy returns the namespaces that carry a process's number, and the files in /run/sluice that it
-// has open.
+// madeBy returns the namespaces with a process's PID in their names, and the files in /run/sluice
+// that the process has open.
 func madeBy(t *testing.T, pid int) []string {
 	t.Helper()
 	made, err := filepath.Glob(fmt.Sprintf("/run/netns/sluice-*-%d-*", pid))
@@ -62,10 +62,10 @@ func expectGone(t *testing.T, paths []string) {
 	}
 }
 
-// object is a JSON object, looked into by the names that users know it by.
+// object is a JSON object, accessed by the documented names.
 type object map[string]any
 
-// number returns a number in an object within the object.
+// number returns a number from an inner object.
 func (o object) number(t *testing.T, inner, name string) float64 {
 	t.Helper()
 	in, _ := o[inner].(map[string]any)
@@ -76,7 +76,7 @@ func (o object) number(t *testing.T, inner, name string) float64 {
 	return n
 }
 
-// checkDemo checks what every run of the demo has to say, whatever the verdict.
+// checkDemo checks what every run of the demo must report, whatever its verdict.
 func checkDemo(t *testing.T, o object) {
 	t.Helper()
 	for _, class := range []string{"lossless", "lossy"} {
@@ -110,7 +110,7 @@ func TestDemoTransmitter(t *testing.T) { testDemo(t, "--resident") }
 
 func testDemo(t *testing.T, args ...string) {
 	args = append(args, "--duration", "4s")
-	if program.UnderRace() { // hosts so slow could not pause in time at full speed
+	if program.UnderRace() { // hosts this slow could not pause in time at full speed
 		args = append(args, "--speed", "100M")
 	}
 	p, made := startDemo(t, args...)

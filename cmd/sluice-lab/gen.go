@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// genIDs and liveIDs are how many flows sinks tell apart, hence how many there may be: the
-	// kernel's memory is dearer.
+	// genIDs and liveIDs are the number of flows that sinks can tell apart, and so the limit of
+	// flows. It is lower for live because kernel memory costs more.
 	genIDs, liveIDs = 4096, live.MostFlows
-	// flowgenFlows is how many flows mode flowgen has unless told otherwise; testpmd's number.
+	// flowgenFlows is the default number of flows in mode flowgen, as in testpmd.
 	flowgenFlows = 1024
 )
 
@@ -39,7 +39,7 @@ type genOptions struct {
 	sizes        sizes
 	count        uint64
 	rate         load
-	unlimited    bool // the rate is whatever the engine can do
+	unlimited    bool // send as fast as the engine can
 	txIP, txUDP  string
 	speed        cli.Quantity
 	burst        int
@@ -83,7 +83,7 @@ func genCommand() *cobra.Command {
 	return c
 }
 
-// genHelp explains the modes.
+// genHelp returns the help text with the modes.
 func genHelp() string {
 	var b strings.Builder
 	b.WriteString(`Opens devices with AF_XDP and is the hosts on them, in one of the forward modes of DPDK's testpmd:
@@ -163,7 +163,7 @@ func (o *genOptions) addFlags(f *pflag.FlagSet) {
 	f.SortFlags = false
 }
 
-// genFlags says which flags only some modes know.
+// genFlags lists the flags that only some modes have.
 var genFlags = []struct{ flags, modes []string }{
 	{[]string{"flow", "flows", "vlan", "cos", "mix", "sizes", "count", "rate", "tx-ip", "tx-udp"},
 		[]string{"txonly", "flowgen"}},
@@ -173,7 +173,7 @@ var genFlags = []struct{ flags, modes []string }{
 		"noisy-lkup-num-reads", "noisy-lkup-num-writes", "noisy-lkup-num-reads-writes"}, []string{"noisy"}},
 }
 
-// complete fills in what the flags that were given imply, and refuses what they can't mean.
+// complete sets values that depend on other flags, and rejects combinations that make no sense.
 func (o *genOptions) complete(given *pflag.FlagSet) error {
 	if o.mode == "" {
 		o.mode = "rxonly"
@@ -234,7 +234,7 @@ func (o *genOptions) forwards() bool {
 	return err == nil && m.Forwards()
 }
 
-// check finds what is wrong with values, before any device is touched.
+// check rejects invalid values before any device is changed.
 func (o *genOptions) check() error {
 	for i := range o.devices {
 		check := func() error { _, err := o.host(i); return err }
@@ -248,8 +248,8 @@ func (o *genOptions) check() error {
 	return nil
 }
 
-// datagramDefaults completes --tx-ip and --tx-udp, of which one is enough to ask for datagrams, and
-// none in flowgen. The defaults are testpmd's.
+// datagramDefaults sets the defaults of --tx-ip and --tx-udp, which are testpmd's. Mode flowgen
+// always sends UDP datagrams; other modes do if at least one of the two flags is set.
 func (o *genOptions) datagramDefaults() {
 	ip, udp := "198.18.0.1,198.18.0.2", "9"
 	if o.mode == "flowgen" {
@@ -265,7 +265,7 @@ func (o *genOptions) datagramDefaults() {
 	}
 }
 
-// station returns port i with its address and its peer's.
+// station returns port i with its own address and its peer's.
 func (o *genOptions) station(i int) (s host.Station, err error) {
 	device, err := net.InterfaceByName(o.devices[i])
 	if err != nil {
@@ -283,7 +283,7 @@ func (o *genOptions) station(i int) (s host.Station, err error) {
 	return s, nil
 }
 
-// host turns the flags into the host of port i.
+// host returns the parameters of the host on port i.
 func (o *genOptions) host(i int) (p host.Params, err error) {
 	s, err := o.station(i)
 	if err != nil {
@@ -307,7 +307,7 @@ func (o *genOptions) host(i int) (p host.Params, err error) {
 	return p, err
 }
 
-// ids is how many flows the engine's sinks tell apart.
+// ids returns the number of flows that the engine's sinks can tell apart.
 func (o *genOptions) ids() int {
 	if o.engine == engineLive {
 		return liveIDs
@@ -315,7 +315,7 @@ func (o *genOptions) ids() int {
 	return genIDs
 }
 
-// genFlows returns the flows of port i to dst, for each priority of the mix.
+// genFlows returns the flows from port i to dst, one for each priority of the mix.
 func (o *genOptions) genFlows(i int, dst frame.MAC, speed uint64) (flows []host.Flow, err error) {
 	bits, err := o.rate.bits(o.sizes.bytes, speed)
 	if err != nil {
@@ -344,7 +344,7 @@ func (o *genOptions) genFlows(i int, dst frame.MAC, speed uint64) (flows []host.
 			Sizes: o.sizes.bytes, UDP: udp, Rate: max(uint64(share*float64(bits)), 1), Count: counts[k],
 		}
 		if len(o.mix.priorities) == 1 && bits == speed {
-			f.Rate = 0 // the line paces it: it is not behind its schedule whenever the line is not quite reached
+			f.Rate = 0 // the line sets the pace, so the flow is not late when the line is slightly slower
 		}
 		flows = append(flows, f)
 	}

@@ -15,12 +15,12 @@ import (
 	"sluice/pfc"
 )
 
-// load is a flag: how much to send, of frames or of the line.
+// load is a flag for the rate to send at: in bit/s, packets/s or percent of the line.
 type load struct {
 	text    string
 	number  cli.Quantity
 	packets bool // number is packets/s
-	percent bool // number is percent of the line; if neither, it is bit/s
+	percent bool // number is percent of the line; if neither is set, bit/s
 }
 
 // Set implements pflag.Value.
@@ -42,8 +42,8 @@ func (l *load) String() string { return l.text }
 // Type implements pflag.Value.
 func (l *load) Type() string { return "load" }
 
-// bits returns the load in bit/s on a line, overhead included, for frames that take sizes (without
-// FCS) in turn. It never exceeds the line.
+// bits returns the load in bit/s on the wire, including overhead, for frames that cycle through
+// sizes (without FCS). A load above the speed of the line is an error.
 func (l *load) bits(sizes []int, line uint64) (uint64, error) {
 	bits := l.number.Value
 	switch {
@@ -63,15 +63,15 @@ func (l *load) bits(sizes []int, line uint64) (uint64, error) {
 	return max(uint64(bits), 1), nil
 }
 
-// sizes is a flag: the sizes that frames take in turn, bytes with FCS, which testpmd and RFC 2544
-// count.
+// sizes is a flag for the frame sizes to cycle through, in bytes with FCS as in testpmd and RFC
+// 2544.
 type sizes struct {
 	text  string
 	bytes []int // without FCS
 }
 
-// imix is the Internet mix of FD.io CSIT, IMIX_v4_1: of 12 frames 7 have 64, 4 have 570 and 1 has
-// 1518 bytes. They are spread evenly.
+// imix is IMIX_v4_1, the Internet mix of FD.io CSIT: of 12 frames 7 have 64, 4 have 570 and 1 has
+// 1518 bytes. They are evenly mixed.
 const imix = "64,570,64,64,570,64,1518,64,570,64,64,570"
 
 // Set implements pflag.Value.
@@ -98,11 +98,11 @@ func (s *sizes) String() string { return s.text }
 // Type implements pflag.Value.
 func (s *sizes) Type() string { return "sizes" }
 
-// mix is a flag: which share of the frames each priority has.
+// mix is a flag for the share of frames of each priority.
 type mix struct {
 	text       string
 	priorities []uint8
-	percent    []float64 // of priorities
+	percent    []float64 // by index in priorities
 }
 
 // Set implements pflag.Value.
@@ -131,7 +131,7 @@ func (m *mix) Set(text string) error {
 	return nil
 }
 
-// divide divides n among the priorities by their shares, as well as whole numbers can.
+// divide splits n between the priorities by their shares, rounded so that the parts add up to n.
 func (m *mix) divide(n uint64) []uint64 {
 	parts := make([]uint64, len(m.percent))
 	sum, before := 0.0, uint64(0)
@@ -152,7 +152,7 @@ func (m *mix) String() string { return m.text }
 // Type implements pflag.Value.
 func (m *mix) Type() string { return "mix" }
 
-// injection is a flag: the PFC frame to inject.
+// injection is a flag for the PFC frame to inject.
 type injection struct {
 	text  string
 	frame pfc.Frame
@@ -182,7 +182,7 @@ func (i *injection) String() string { return i.text }
 // Type implements pflag.Value.
 func (i *injection) Type() string { return "quanta" }
 
-// forPriorities calls f for each part of a list such as 3:50,0:30.
+// forPriorities calls f for each element of a list such as 3:50,0:30.
 func forPriorities(list string, f func(priority uint8, value string) error) error {
 	for field := range strings.SplitSeq(list, ",") {
 		name, value, found := strings.Cut(field, ":")
@@ -197,8 +197,8 @@ func forPriorities(list string, f func(priority uint8, value string) error) erro
 	return nil
 }
 
-// datagrams returns the addresses of UDP test frames from the flags --tx-ip SRC,DST and --tx-udp
-// SRC[,DST], which are testpmd's.
+// datagrams returns the UDP addresses of test frames for testpmd's flags --tx-ip SRC,DST and
+// --tx-udp SRC[,DST].
 func datagrams(ip, udp string) (*host.UDP, error) {
 	fail := fmt.Errorf("--tx-ip %s --tx-udp %s: write two IPv4 addresses such as 198.18.0.1,198.18.0.2 and one or "+
 		"two ports such as 1000,1001", ip, udp)

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	engineXDP  = "af_xdp" // hosts and forwarders of package gen
-	engineLive = "live"   // hosts of package live, inside the kernel
+	engineXDP  = "af_xdp" // hosts and forwarders on AF_XDP sockets
+	engineLive = "live"   // hosts inside the kernel, of bench/host/live
 )
 
-// notLive are the flags that the engine inside the kernel can't do.
+// notLive are the flags that engine live does not support.
 var notLive = []string{"count", "burst", "inject", "inject-interval", "tx-ip", "tx-udp"}
 
-// checkLive refuses what the engine inside the kernel can't do.
+// checkLive rejects what engine live does not support.
 func (o *genOptions) checkLive(given *pflag.FlagSet) error {
 	if o.mode != "txonly" && o.mode != "rxonly" {
 		return fmt.Errorf("--engine live can't do mode %s: only txonly and rxonly", o.mode)
@@ -41,7 +41,7 @@ func (o *genOptions) checkLive(given *pflag.FlagSet) error {
 	return nil
 }
 
-// liveHosts are generators and sinks inside the kernel, one of each on every device.
+// liveHosts are the hosts of engine live: a generator and, for each device, a sink.
 type liveHosts struct {
 	names     []string
 	pauses    *live.Pauses
@@ -89,7 +89,7 @@ func (l *liveHosts) open(o *genOptions) (err error) {
 	return err
 }
 
-// liveFlows returns the flows of a host, each stream one of its own.
+// liveFlows returns the flows of a host, with a flow for each stream.
 func (o *genOptions) liveFlows(p host.Params) (flows []live.Flow) {
 	for _, f := range p.Flows {
 		bytes := f.Sizes[0]
@@ -108,7 +108,7 @@ func (o *genOptions) liveFlows(p host.Params) (flows []live.Flow) {
 	return flows
 }
 
-// Run does nothing: the kernel does it all.
+// Run only waits for stop: the kernel does the work.
 func (l *liveHosts) Run(_ int, stop <-chan struct{}) {
 	<-stop
 	close(l.done)
@@ -121,7 +121,7 @@ func (l *liveHosts) StopSending() {
 		return
 	}
 	for _, s := range l.generator.Sent() {
-		_ = l.generator.SetRate(s.Port, s.Flow, -1) // a valid rate
+		_ = l.generator.SetRate(s.Port, s.Flow, -1) // fails only for invalid rates
 	}
 }
 
@@ -154,8 +154,8 @@ func (l *liveHosts) report() []genPort {
 	return all
 }
 
-// subtractRefused takes what the device of a port has dropped from what it was handed. All frames
-// have one size.
+// subtractRefused subtracts the frames that the device of a port dropped from those it was given.
+// All frames have one size.
 func (l *liveHosts) subtractRefused(port int, p *genPort) {
 	refused, known := l.generator.Refused(port)
 	p.Host.TXDropsUnknown = !known
@@ -168,7 +168,7 @@ func (l *liveHosts) subtractRefused(port int, p *genPort) {
 	}
 }
 
-// newLivePort is what a sink has counted.
+// newLivePort converts the counters of a sink.
 func newLivePort(device string, s *live.SinkStats) genPort {
 	c := &s.Control
 	p := genPort{Device: device, Host: &genHost{

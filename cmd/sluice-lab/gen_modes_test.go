@@ -24,8 +24,8 @@ import (
 	"sluice/internal/cli"
 )
 
-// TestGenConservation sends flows of several priorities and sizes through a queueing forwarder: all
-// arrive, in order.
+// TestGenConservation sends flows of several priorities and sizes through a forwarder with a queue.
+// All frames must arrive in order.
 func TestGenConservation(t *testing.T) {
 	s := program.NewSite(t, 2)
 	target := program.AddressIn(t, s.Hosts[1], program.HostDevice)
@@ -81,7 +81,7 @@ func TestGenConservation(t *testing.T) {
 	}
 }
 
-// reportOf waits for the end of a `sluice-lab gen --json` with n devices and returns its report.
+// reportOf waits until a `sluice-lab gen --json` with n devices ends, and returns its report.
 func reportOf(p *program.Running, n int) (r genReport) {
 	p.T.Helper()
 	if code := p.ExitCode(); code != 0 {
@@ -94,8 +94,8 @@ func reportOf(p *program.Running, n int) (r genReport) {
 	return r
 }
 
-// TestGenStorm: a host that injects pauses its peer for as long as it injects; the peer reacts
-// after its delay.
+// TestGenStorm checks that a host that injects pauses keeps its peer paused, and that the peer
+// supports a reaction delay.
 func TestGenStorm(t *testing.T) {
 	s := program.NewSite(t, 1)
 	storm := program.Launch(t, s.Hosts[0], "gen", "-d", program.HostDevice, "--inject", "3:65535", "--inject-interval",
@@ -116,8 +116,9 @@ func TestGenStorm(t *testing.T) {
 	}
 }
 
-// TestGenLive sends from the kernel to the kernel: all arrives; and to a host that pauses one of
-// two priorities, which stops, and gives up what it can't send then.
+// TestGenLive sends between two hosts of engine live, where all frames must arrive, and to a host
+// that pauses one of two priorities. The paused flows must stop, and skip the frames they could not
+// send on schedule.
 func TestGenLive(t *testing.T) {
 	s := program.NewSite(t, 2)
 	run := func(host int, sink ...string) (sent, received genPort) {
@@ -172,8 +173,8 @@ func TestGenLive(t *testing.T) {
 	}
 }
 
-// TestGenLiveCountsWhatIsDropped: the peer takes no frames as long as these, and sinks count
-// whatever comes.
+// TestGenLiveCountsWhatIsDropped checks that a generator counts frames that are too long for its
+// peer as dropped, and that sinks count frames of any kind.
 func TestGenLiveCountsWhatIsDropped(t *testing.T) {
 	s := program.NewSite(t, 1)
 	peer := program.Launch(t, s.Hosts[0], "gen", "-d", program.HostDevice, "--engine", "live", "--stats-period", "1",
@@ -207,7 +208,7 @@ func TestGenLiveCountsWhatIsDropped(t *testing.T) {
 	}
 }
 
-// TestGenRefuses gives gen what it can't do. No device is touched: there is none.
+// TestGenRefuses runs gen with invalid flags. No device is touched.
 func TestGenRefuses(t *testing.T) {
 	for arguments, want := range map[string]string{
 		"":        `required flag(s) "device" not set`,
@@ -252,7 +253,7 @@ func TestGenRefuses(t *testing.T) {
 	}
 }
 
-// What can be seen to be wrong only with a device.
+// TestGenRefusesOnDevice covers errors that need a device to be detected.
 func TestGenRefusesOnDevice(t *testing.T) {
 	s := program.NewSite(t, 1)
 	for arguments, want := range map[string]string{
@@ -281,7 +282,7 @@ func TestGenRefusesOnDevice(t *testing.T) {
 	}
 }
 
-// TestGenAnswersPing pings icmpecho through the kernel's stack, which asks for the address first.
+// TestGenAnswersPing pings mode icmpecho from the kernel's stack, which first sends an ARP request.
 func TestGenAnswersPing(t *testing.T) {
 	s := program.NewSite(t, 1)
 	echo := program.Launch(t, s.Home, "gen", "-d", "port1", "--mode", "icmpecho", "--stats-period", "1", "--json")
@@ -295,7 +296,7 @@ func TestGenAnswersPing(t *testing.T) {
 		if err := netlink.AddrAdd(device, address); err != nil {
 			return err
 		}
-		// What ping(8) needs to do without a raw socket.
+		// Allow ping sockets.
 		return os.WriteFile("/proc/sys/net/ipv4/ping_group_range", []byte("0 0"), 0)
 	})
 	if err != nil {
@@ -348,8 +349,8 @@ func ping(from *netns.Namespace, to [4]byte, seq uint16, payload []byte) error {
 	})
 }
 
-// TestGenMakesChecksumsRight passes on datagrams of a kernel that leaves checksums to its adapter.
-// Its peer takes only those that are right.
+// TestGenMakesChecksumsRight forwards datagrams of a kernel that leaves checksums to the adapter.
+// The receiving kernel accepts only correct checksums.
 func TestGenMakesChecksumsRight(t *testing.T) {
 	s := program.NewSite(t, 2)
 	forwarder := program.Launch(t, s.Home, "gen", "-d", "port1,port2", "--mode", "csum", "--stats-period", "1",
@@ -397,7 +398,7 @@ func TestGenMakesChecksumsRight(t *testing.T) {
 	}
 }
 
-// setAddress gives a host an IPv4 address, and a peer that needs no ARP.
+// setAddress gives a host an IPv4 address and a static ARP entry for its peer.
 func setAddress(t *testing.T, host *netns.Namespace, own, peer string) {
 	t.Helper()
 	err := host.Do(func() error {
@@ -418,13 +419,13 @@ func setAddress(t *testing.T, host *netns.Namespace, own, peer string) {
 	}
 }
 
-// TestGenForwardsAsTestpmd sends the same frames through testpmd and through gen: what comes back
-// is the same.
+// TestGenForwardsAsTestpmd sends the same frames through testpmd and gen, which must return the
+// same.
 func TestGenForwardsAsTestpmd(t *testing.T) {
 	if _, err := exec.LookPath("dpdk-testpmd"); err != nil {
 		t.Skipf("needs testpmd (scripts/install-peers): %v", err)
 	}
-	for _, mode := range []string{"macswap", "5tswap", "csum", "icmpecho"} { // csum readdresses as mac does
+	for _, mode := range []string{"macswap", "5tswap", "csum", "icmpecho"} { // csum also sets addresses like mac
 		t.Run(mode, func(t *testing.T) {
 			s := program.NewSite(t, 1)
 			frames := oddFrames(t)
@@ -457,7 +458,7 @@ func TestGenForwardsAsTestpmd(t *testing.T) {
 	}
 }
 
-// oddFrames are frames of all kinds that forward modes tell apart.
+// oddFrames returns frames of all kinds that forward modes treat differently.
 func oddFrames(t *testing.T) (all [][]byte) {
 	t.Helper()
 	e := func(kind layers.EthernetType) *layers.Ethernet {
@@ -507,15 +508,15 @@ func oddFrames(t *testing.T) (all [][]byte) {
 		DstHwAddress: make([]byte, 6), DstProtAddress: []byte{10, 0, 0, 8}})
 	add(e(layers.EthernetTypeDot1Q), &layers.Dot1Q{VLANIdentifier: 5, Priority: 3, Type: layers.EthernetTypeIPv4},
 		v4(layers.IPProtocolUDP), udp)
-	add(e(layers.EthernetTypeIPv4), v4(layers.IPProtocolUDP), udp)[14+10] ^= 0x55 // IPv4 checksum
-	add(e(layers.EthernetTypeIPv4), v4(layers.IPProtocolTCP), tcp)[34+16] ^= 0x55 // TCP checksum
-	add(e(layers.EthernetTypeIPv6), v6(layers.IPProtocolUDP), udp)[54+6] ^= 0x55  // UDP checksum
-	none := add(e(layers.EthernetTypeIPv4), v4(layers.IPProtocolUDP), udp)[40:42] // none at all
+	add(e(layers.EthernetTypeIPv4), v4(layers.IPProtocolUDP), udp)[14+10] ^= 0x55 // wrong IPv4 checksum
+	add(e(layers.EthernetTypeIPv4), v4(layers.IPProtocolTCP), tcp)[34+16] ^= 0x55 // wrong TCP checksum
+	add(e(layers.EthernetTypeIPv6), v6(layers.IPProtocolUDP), udp)[54+6] ^= 0x55  // wrong UDP checksum
+	none := add(e(layers.EthernetTypeIPv4), v4(layers.IPProtocolUDP), udp)[40:42] // no checksum
 	none[0], none[1] = 0, 0
 	return all
 }
 
-// reflected sends frames from a host and returns what comes back until nothing does any more.
+// reflected sends frames from a host and returns what comes back, until nothing arrives for 0.5 s.
 func reflected(t *testing.T, host *netns.Namespace, frames [][]byte) (back [][]byte) {
 	t.Helper()
 	err := host.Do(func() error {

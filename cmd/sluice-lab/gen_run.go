@@ -14,20 +14,20 @@ import (
 	"sluice/pmd/afxdp"
 )
 
-// afterStop is for what is on its way when sending ends.
+// afterStop is the time for frames in flight when sending stops.
 const afterStop = 200 * time.Millisecond
 
-// station is what gen runs on the devices: hosts, or a forwarder, in user space or in the kernel.
+// station is what gen runs on the devices: hosts or a forwarder, in user space or in the kernel.
 type station interface {
-	Run(cpu int, stop <-chan struct{}) // in a goroutine of its own
-	ended() <-chan struct{}            // closed once run has returned
+	Run(cpu int, stop <-chan struct{}) // in its own goroutine
+	ended() <-chan struct{}            // closed when Run has returned
 	StopSending()
-	counters() []host.Counters // while it runs
-	report() []genPort         // likewise
-	Close() error              // once it has ended
+	counters() []host.Counters // while Run runs
+	report() []genPort         // while Run runs
+	Close() error              // after Run has returned
 }
 
-// runGen is gen from opening the devices to the statistics.
+// runGen runs gen after its flags are complete.
 func runGen(c *cobra.Command, o *genOptions) (err error) {
 	if err := o.check(); err != nil {
 		return err
@@ -63,7 +63,7 @@ func runGen(c *cobra.Command, o *genOptions) (err error) {
 	return nil
 }
 
-// wait returns when the time is over or the program interrupted, and shows statistics until then.
+// wait shows statistics until the duration is over or the program is interrupted.
 func (o *genOptions) wait(c *cobra.Command, s station, progress io.Writer) {
 	var over, show <-chan time.Time // never
 	if o.duration > 0 {
@@ -121,7 +121,7 @@ func (o *genOptions) newStation() (station, error) {
 	return &genHosts{Hosts: h, names: o.devices}, nil
 }
 
-// genHosts are the modes that generate and sink.
+// genHosts runs the modes that generate and sink.
 type genHosts struct {
 	*xdp.Hosts
 	names []string
@@ -149,7 +149,7 @@ func (g *genHosts) report() []genPort {
 	return all
 }
 
-// forwarding are the modes that forward.
+// forwarding runs the modes that forward.
 type forwarding struct {
 	xdp.Devices
 	xdp.Loop
@@ -204,7 +204,7 @@ func (f *forwarding) report() []genPort {
 	return all
 }
 
-// genReport is what gen says at its end.
+// genReport is the final report of gen.
 type genReport struct {
 	Mode  string    `json:"mode"`
 	Ports []genPort `json:"ports"` // in the order of the devices
@@ -213,27 +213,27 @@ type genReport struct {
 type genPort struct {
 	Device string `json:"device"`
 	host.Counters
-	Host *genHost `json:"host,omitempty"` // of modes that generate and sink
+	Host *genHost `json:"host,omitempty"` // in modes that generate and sink
 }
 
-// genHost is what a host found in the test frames.
+// genHost is a host's statistics of test frames.
 type genHost struct {
 	Sent        []genSent       `json:"sent"`
 	Received    []host.Received `json:"received"`
 	Damaged     uint64          `json:"damaged"`
 	ForOthers   uint64          `json:"for_others"`
-	Untracked   uint64          `json:"untracked"`    // of flows whose number is too high
-	OtherFrames uint64          `json:"other_frames"` // no test frames, or MAC control frames other than PFC
+	Untracked   uint64          `json:"untracked"`    // of flows with too high numbers
+	OtherFrames uint64          `json:"other_frames"` // not test frames, or MAC control frames other than PFC
 	PFC         genPFC          `json:"pfc"`
 
-	// TXDropsUnknown says that the device does not count what it drops of what it was to send: it
-	// is among the frames sent.
+	// TXDropsUnknown means that the device does not count frames that it drops instead of sending.
+	// They count as sent.
 	TXDropsUnknown bool `json:"tx_drops_unknown,omitempty"`
 }
 
 type genSent struct {
 	host.Sent
-	ForgoneNS int64 `json:"forgone_ns,omitempty"` // by how much the schedule was put off, because it could not be kept
+	ForgoneNS int64 `json:"forgone_ns,omitempty"` // how far the schedule was postponed because it could not be kept
 }
 
 type genPFC struct {
@@ -254,10 +254,10 @@ func newGenHost(s host.Stats) *genHost {
 	return h
 }
 
-// flowsShown is how many flows are listed one by one.
+// flowsShown is the number of flows listed individually.
 const flowsShown = 16
 
-// print writes testpmd's statistics, then what hosts found.
+// print writes statistics in testpmd's layout, and then those of the hosts.
 func (r *genReport) print(out io.Writer) {
 	var ports []host.Counters
 	for _, p := range r.Ports {

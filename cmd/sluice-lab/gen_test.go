@@ -10,8 +10,8 @@ import (
 	"sluice/bench/program"
 )
 
-// TestGen joins two hosts by a cable without a switch: one sends a number of frames, the other
-// counts them.
+// TestGen connects two hosts without a switch: one sends a number of frames, and the other counts
+// them.
 func TestGen(t *testing.T) {
 	s := program.NewSite(t, 1)
 	sink := program.Launch(t, s.Hosts[0], "gen", "-d", program.HostDevice, "--json")
@@ -31,7 +31,7 @@ func TestGen(t *testing.T) {
 	if len(sent.Sent) != 1 || sent.Sent[0].Frames != 5000 {
 		t.Errorf("sent %+v, want 5000 frames", sent.Sent)
 	}
-	// A few frames may still come before the sink is ready; from then on all do.
+	// The first frames may be sent before the sink is ready; from then on all must arrive.
 	if len(received.Received) != 1 || received.Received[0].ID != 7 {
 		t.Fatalf("received %+v, want flow 7", received.Received)
 	}
@@ -44,7 +44,7 @@ func TestGen(t *testing.T) {
 	}
 }
 
-// TestMixDividesACount: no frame more or less, whatever the shares.
+// TestMixDividesACount checks that the parts always add up to the count.
 func TestMixDividesACount(t *testing.T) {
 	for text, counts := range map[string]map[uint64][]uint64{
 		"3:50,0:30,5:20": {20000: {10000, 6000, 4000}, 0: {0, 0, 0}},

@@ -14,13 +14,13 @@ func TestCompletion(t *testing.T) {
 	program.CheckCompletion(t, []program.Offer{
 		{Words: []string{""}, Offered: []string{"demo\t", "gen\t", "bench\t", "completion\t"}},
 		{Words: []string{"bench", "run", ""}, Offered: []string{"veth\t", "ring\t"}},
-		{Words: []string{"bench", "run", "--out", ""}, Offered: []string{":16"}}, // directories
+		{Words: []string{"bench", "run", "--out", ""}, Offered: []string{":16"}}, // completes directories
 		{Words: []string{"gen", "--mode", "m"}, Offered: []string{"macswap\t"}},
 		{Words: []string{"gen", "--engine", ""}, Offered: []string{"af_xdp", "live"}},
 	})
 }
 
-// TestDevicesComplete: the devices offered are those of the place where the shell is.
+// TestDevicesComplete checks that completion offers the devices of the shell's network namespace.
 func TestDevicesComplete(t *testing.T) {
 	s := program.NewSite(t, 2)
 	p := program.Launch(t, s.Home, "__complete", "gen", "--device", "")

@@ -1,4 +1,4 @@
-// Command sluice-lab is what one tries a switch with: a demonstration, hosts, simulations and
+// Command sluice-lab has tools to try a switch with: a demonstration, hosts, simulations, and
 // measurements beside other switches.
 package main
 
@@ -21,8 +21,8 @@ func command() *cobra.Command {
 that send whatever is wanted, and in simulations. Nothing here is needed to run a switch; that is sluice(1).`,
 		Example: `  sluice-lab demo              # three hosts and a switch, on this machine alone (root)
   sluice-lab bench list        # what can be measured`,
-		SilenceErrors: true, // cli prints them
-		SilenceUsage:  true, // a failed run is not a wrong call
+		SilenceErrors: true, // cli.Run prints them
+		SilenceUsage:  true, // a failed command is not a usage error
 	}
 	for _, group := range []struct {
 		title    string

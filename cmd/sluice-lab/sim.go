@@ -64,8 +64,8 @@ a part of the time. PFC travels from the target up to the hosts; no switch may l
 	return c
 }
 
-// interruptible returns what f does, or, as soon as ctx is done, its error; f is then left to
-// itself.
+// interruptible returns the result of f, or an error as soon as ctx is done. In that case f
+// continues in the background.
 func interruptible(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()

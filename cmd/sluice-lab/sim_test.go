@@ -11,8 +11,8 @@ import (
 	"sluice/internal/cli"
 )
 
-// TestSimChain: no lossless frame is lost at any hop, the pressure reaches both hosts, and a seed
-// gives one trace.
+// TestSimChain checks that no hop loses a lossless frame, that pauses reach both hosts, and that
+// equal seeds give equal traces.
 func TestSimChain(t *testing.T) {
 	run := func(args ...string) (r sim.ChainResult) {
 		p := program.Launch(t, nil, append([]string{"sim", "chain", "--json"}, args...)...)
@@ -49,8 +49,8 @@ func TestSimLostPFC(t *testing.T) {
 	}
 }
 
-// TestSimAdversary: with the headroom computed no switch loses anything; with a frame less one
-// does, and its seed again.
+// TestSimAdversary checks that no switch loses a frame with the computed headroom, that one does
+// with a frame less of headroom, and that its seed reproduces the loss.
 func TestSimAdversary(t *testing.T) {
 	run := func(want int, args ...string) (r adversary.Outcome) {
 		p := program.Launch(t, nil, append([]string{"sim", "adversary", "--json"}, args...)...)
