@@ -297,7 +297,7 @@ func TestPlainHostOverloadsAPort(t *testing.T) {
 	checkPauses(t, slices.DeleteFunc(pauses, func(p pause) bool { return p.at > float64(drained.UnixNano())/1e9 }))
 }
 
-// expectFrames compares received frames with the frames sent, of which a number may be missing.
+// expectFrames compares received frames with those sent; missing is how many may be absent.
 func expectFrames(t *testing.T, class string, got, sent [][]byte, missing uint64) {
 	t.Helper()
 	if n := uint64(len(got)) + missing; n != uint64(len(sent)) {

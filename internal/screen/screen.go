@@ -115,7 +115,7 @@ func (v *View) fitted(lines []Line) []Line {
 }
 
 // allocate distributes the lines of the window and returns the number of rows of each table. Each
-// table first gets its heading, of so many lines, and one row; tables with more rows then get one
+// table first gets its heading of that many lines and one row; tables with more rows then get one
 // row at a time in turn.
 func allocate(room, heading int, tables []table) []int {
 	rows := make([]int, len(tables))
