@@ -1,14 +1,14 @@
 package bench
 
-// Disturbed is the share of its time without a CPU above which a trial is repeated. Whether a trial
-// counts does not depend on its result.
+// Disturbed is the share of a trial's time without a CPU above which the trial is repeated,
+// whatever its result.
 const Disturbed = 0.02
 
-// MetricDiscarded is the frames lost in trials that others disturbed and that were made again, so
-// that what does not count is known all the same.
+// MetricDiscarded counts the frames lost in trials that other processes disturbed and that were
+// repeated. It keeps the loss in discarded trials visible.
 const MetricDiscarded = "lost in trials that others disturbed"
 
-// LiveAttempts is how often a trial is made that others disturb.
+// LiveAttempts returns how many attempts a disturbed trial gets.
 func LiveAttempts(o Options) int {
 	if o.Quick {
 		return 1
@@ -16,7 +16,7 @@ func LiveAttempts(o Options) int {
 	return 4
 }
 
-// NoteDisturbed says of a trial that others have disturbed it whenever it was tried.
+// NoteDisturbed notes that every attempt at a trial was disturbed.
 func (r *Report) NoteDisturbed(what string, round int, share float64) {
 	if share > Disturbed {
 		r.Note("%s, round %d: others left the forwarder or the generator no CPU for %.0f %% of the time.", what, round+

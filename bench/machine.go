@@ -11,7 +11,7 @@ import (
 	"sluice/internal/microarch"
 )
 
-// Machine is what figures depend on.
+// Machine describes what the figures depend on.
 type Machine struct {
 	CPU      string            `json:"cpu"`
 	Cores    int               `json:"cores"`
@@ -19,7 +19,7 @@ type Machine struct {
 	Versions map[string]string `json:"versions"`
 }
 
-// thisMachine describes the machine without saying whose it is.
+// thisMachine describes the machine without identifying it.
 func thisMachine() Machine {
 	m := Machine{CPU: "unknown", Cores: runtime.NumCPU(), Kernel: "unknown", Versions: map[string]string{}}
 	m.Versions["go"] = strings.TrimPrefix(runtime.Version(), "go") + " for " + microarch.Built()
@@ -43,7 +43,7 @@ func thisMachine() Machine {
 	return m
 }
 
-// AddVersion notes the version of a program, if it is known.
+// AddVersion records the version of a program, if it is known.
 func (m *Machine) AddVersion(program, version string) {
 	if version != "" {
 		m.Versions[program] = version

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/prose"
 )
 
-// Markdown returns the report for people who know nothing of this project.
+// Markdown returns the report for readers who do not know this project.
 func (r *Report) Markdown() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n\n", r.Scenario)
@@ -46,8 +46,8 @@ func (r *Report) Markdown() []byte {
 	return append(bytes.TrimRight(b.Bytes(), "\n"), '\n')
 }
 
-// Command returns what measures the same again. A process that has only one CPU can't choose two of
-// them.
+// Command returns the command that repeats the measurement. A process with only one CPU can't
+// choose two.
 func (r *Report) Command() string {
 	quick := ""
 	if r.Settings.Quick {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestMarkdown compares a report to one that was read and found good.
+// TestMarkdown compares a report with a reviewed one.
 func TestMarkdown(t *testing.T) {
 	want, err := os.ReadFile("testdata/report.md")
 	if err != nil {
@@ -56,7 +56,7 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-// TestSave writes a report with two plots, one of which has nothing to show: all else is there.
+// TestSave writes a report with two plots, one of them without points: all other files exist.
 func TestSave(t *testing.T) {
 	r := someReport(t)
 	r.Plot(Plot{Name: "log", LogX: true, LogY: true, X: "x", Y: "y",

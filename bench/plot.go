@@ -13,7 +13,7 @@ import (
 	"sluice/bench/figure"
 )
 
-// looks tell the series of a plot apart; the ninth looks like the first.
+// looks distinguish the series of a plot. The ninth series looks like the first.
 var looks = func() (all []figure.Look) {
 	for i, c := range []color.RGBA{figure.Blue, figure.Vermillion, figure.Green, figure.Grey} {
 		shapes := []draw.GlyphDrawer{draw.CircleGlyph{}, draw.PyramidGlyph{}, draw.BoxGlyph{}, draw.CrossGlyph{}}
@@ -26,7 +26,7 @@ var looks = func() (all []figure.Look) {
 	return all
 }()
 
-// SVG draws the plot. Points that have no place on a logarithmic axis are left out.
+// SVG draws the plot. It leaves out points that a logarithmic axis can't show.
 func (p Plot) SVG() ([]byte, error) {
 	panel := figure.NewPanel(p.Title, p.X, p.Y)
 	drawn := 0
@@ -43,14 +43,14 @@ func (p Plot) SVG() ([]byte, error) {
 	if drawn == 0 {
 		return nil, fmt.Errorf("plot %s has no points", p.Name)
 	}
-	const line = 0.06 // of the panel's height, that an entry of the legend takes
+	const line = 0.06 // share of the panel's height per legend entry
 	setAxis(&panel.X, p.LogX, 0)
 	setAxis(&panel.Y, p.LogY, min(line*float64(1+drawn), 0.5))
 	panel.Legend.Top, panel.Legend.Left, panel.Legend.XOffs, panel.Legend.YOffs = true, true, 6, -8
 	return figure.Figure{Width: 17 * vg.Centimeter, Height: 11 * vg.Centimeter, Panels: [][]*plot.Plot{{panel}}}.SVG()
 }
 
-// place returns points as they are drawn: logarithms where the axis is one of them.
+// place returns the points to draw: logarithms where an axis is logarithmic.
 func (p Plot) place(points [][2]float64) (placed plotter.XYs) {
 	for _, point := range points {
 		x, y := point[0], point[1]
@@ -67,8 +67,8 @@ func (p Plot) place(points [][2]float64) (placed plotter.XYs) {
 	return placed
 }
 
-// setAxis makes an axis begin and end at whole powers of ten, or begin at 0, and adds room at its
-// end: a share of the axis.
+// setAxis makes an axis begin and end at whole powers of ten, or begin at 0. It adds room, a share
+// of the axis, at the end.
 func setAxis(a *plot.Axis, logarithmic bool, room float64) {
 	if logarithmic {
 		a.Min, a.Max = math.Floor(a.Min), math.Ceil(a.Max)
@@ -88,7 +88,7 @@ func setAxis(a *plot.Axis, logarithmic bool, room float64) {
 	a.Max += (a.Max - a.Min) * room / (1 - room)
 }
 
-// shortTicks are the ticks of a linear axis, with labels that stay short.
+// shortTicks are the ticks of a linear axis with short labels.
 type shortTicks struct{ plot.DefaultTicks }
 
 // Ticks implements plot.Ticker.
@@ -102,7 +102,7 @@ func (s shortTicks) Ticks(from, to float64) []plot.Tick {
 	return ticks
 }
 
-// short writes a value of an axis.
+// short formats a value on an axis.
 func short(value float64) string {
 	for _, s := range []step{{1e9, " G"}, {1e6, " M"}, {1e3, " k"}} {
 		if math.Abs(value) >= s.scale {

@@ -7,13 +7,12 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Times is a histogram of times in ns. It keeps three significant digits of each (HDR histogram, G.
-// Tene).
+// Times is an HDR histogram (G. Tene) of times in ns, to three significant digits.
 type Times struct {
 	histogram *hdrhistogram.Histogram
 }
 
-// longest is the longest time kept; longer ones count as it.
+// longest is the longest time kept. Longer times count as longest.
 const longest = 1e11 // ns
 
 // NewTimes returns an empty histogram.
@@ -21,7 +20,7 @@ func NewTimes() *Times { return &Times{hdrhistogram.New(1, longest, 3)} }
 
 // Record adds count times of ns each. Times below 0 count as 0.
 func (t *Times) Record(ns, count int64) {
-	// The only error is that of a value out of range, and there is none.
+	// RecordValues fails only for values out of range.
 	_ = t.histogram.RecordValues(min(max(ns, 0), longest), count)
 }
 
@@ -31,7 +30,8 @@ func (t *Times) Merge(other *Times) { t.histogram.Merge(other.histogram) }
 // Count returns how many times were recorded.
 func (t *Times) Count() int64 { return t.histogram.TotalCount() }
 
-// At returns the time, in ns, that the share q of all, from 0 to 1, do not exceed.
+// At returns the quantile q, from 0 to 1: the time in ns that the share q of all times do not
+// exceed.
 func (t *Times) At(q float64) float64 {
 	if q >= 1 {
 		return float64(t.histogram.Max())
@@ -39,14 +39,14 @@ func (t *Times) At(q float64) float64 {
 	return float64(t.histogram.ValueAtQuantile(100 * q))
 }
 
-// AddTimes adds one trial for each quantile, p50 to p99.99 and max, of which there is at least one
-// time beyond it. The metric "gap between two iterations" becomes "p99 gap between two iterations".
-// Detail says how many times there were, beside what it is given.
+// AddTimes adds one trial for each quantile, p50 to p99.99 and max, that has at least one time
+// beyond it. The metric "gap between two iterations" becomes "p99 gap between two iterations". Each
+// trial's detail is the given one plus the number of times.
 func (r *Report) AddTimes(name, metric string, round int, t *Times, detail map[string]float64) {
 	r.AddQuantiles(Trial{Name: name, Metric: metric, Unit: "ns", Round: round, Detail: detail}, t)
 }
 
-// AddQuantiles does so with values of any unit.
+// AddQuantiles is AddTimes for values of any unit.
 func (r *Report) AddQuantiles(of Trial, t *Times) {
 	count := float64(t.Count())
 	for _, q := range Quantiles {
@@ -61,14 +61,14 @@ func (r *Report) AddQuantiles(of Trial, t *Times) {
 	}
 }
 
-// HasBeyond tells whether at least one of so many values lies beyond the quantile q, or is it if
-// that is the highest.
+// HasBeyond reports whether at least one of count values lies beyond the quantile q, or there is
+// any value if q is the maximum.
 func HasBeyond(count, q float64) bool {
 	return count > 0 && (q >= 1 || count*(1-q) >= 1-1e-9)
 }
 
-// Points returns the distribution for a plot whose axes are both logarithmic: x is 1/(1-q), which
-// is 10 at p90, 100 at p99, up to the number of times; y is the time in ns, at least 1.
+// Points returns the distribution for a log-log plot: x is 1/(1-q), so 10 at p90 and 100 at p99, up
+// to the number of times; y is the time in ns, at least 1.
 func (t *Times) Points() (points [][2]float64) {
 	const perDecade = 8
 	count := float64(t.Count())
@@ -81,17 +81,17 @@ func (t *Times) Points() (points [][2]float64) {
 	}
 }
 
-// TimesPlot returns a plot to which series of Points belong.
+// TimesPlot returns an empty plot for series from Points.
 func TimesPlot(name, title string) Plot {
 	return Plot{Name: name, Title: title, X: "one of so many is longer (100: p99)", Y: "time (ns)", LogX: true,
 		LogY: true}
 }
 
-// Quantile is a share of all latencies and what it is called.
+// Quantile is a share of all latencies and its name.
 type Quantile struct {
 	Name  string
 	Share float64
 }
 
-// Quantiles are those that reports have.
+// Quantiles are the quantiles in reports.
 var Quantiles = []Quantile{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}, {"p99.99", 0.9999}, {"max", 1}}

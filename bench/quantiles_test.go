@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestTimes knows all of its times: 1 to 100,000 ns, each once.
+// TestTimes records known times: 1 to 100,000 ns, each once.
 func TestTimes(t *testing.T) {
 	all, half := NewTimes(), NewTimes()
 	for ns := int64(1); ns <= 100_000; ns++ {
@@ -35,7 +35,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestTimesOfFew reports no quantile beyond which nothing was seen, and keeps times that are out of
+// TestTimesOfFew reports no quantile without a time beyond it, and clamps times that are out of
 // range.
 func TestTimesOfFew(t *testing.T) {
 	l, r := NewTimes(), &Report{}

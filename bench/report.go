@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// Report is the result of a scenario: every trial, and what follows from them. A scenario calls its
-// methods from one goroutine.
+// Report is the result of a scenario: every trial and the figures computed from them. A scenario
+// calls its methods from one goroutine.
 type Report struct {
 	Scenario string            `json:"scenario"`
 	Shows    string            `json:"shows"`
 	Machine  Machine           `json:"machine"`
 	Seed     uint64            `json:"seed"`
 	Settings Settings          `json:"settings"`
-	Partial  bool              `json:"partial"` // it ended before all was measured
+	Partial  bool              `json:"partial"` // it ended before everything was measured
 	Absent   map[string]string `json:"absent"`  // peers that were not measured, or not in every round, and why
 	Trials   []Trial           `json:"trials"`  // in the order of measurement
 	Results  []Result          `json:"results"`
@@ -23,10 +23,10 @@ type Report struct {
 	Tables   []Table           `json:"tables"`
 	Plots    []Plot            `json:"plots"`
 
-	Comparisons []comparison `json:"-"` // asked for
+	Comparisons []comparison `json:"-"` // requested ratios
 }
 
-// Settings are the options that figures depend on.
+// Settings are the options that influence figures.
 type Settings struct {
 	Trials   int     `json:"trials"`
 	Duration float64 `json:"duration"` // seconds
@@ -37,14 +37,14 @@ type Settings struct {
 
 // Trial is one measurement.
 type Trial struct {
-	Name   string  `json:"name"`   // what was measured: "sluice", "testpmd_io", "sluice, no PFC"
-	Metric string  `json:"metric"` // what of it: "rate 64 B", "p99 latency at 50 % of NDR, 64 B"
+	Name   string  `json:"name"`   // the subject: "sluice", "testpmd_io", "sluice, no PFC"
+	Metric string  `json:"metric"` // its quantity: "rate 64 B", "p99 latency at 50 % of NDR, 64 B"
 	Unit   string  `json:"unit"`   // "packets/s", "ns", "ns/frame", "frames", ""
 	Round  int     `json:"round"`  // from 0; trials of the same round make a pair
 	Value  float64 `json:"value"`  // finite
-	// the value is at least this, for the generator offers no more: no ratio is made of it
+	// a lower bound, because the generator offers no more; bounds enter no ratio
 	Bound  bool               `json:"bound,omitempty"`
-	Detail map[string]float64 `json:"detail,omitempty"` // whatever explains it: offered, disturbed, attempts, seconds
+	Detail map[string]float64 `json:"detail,omitempty"` // context: offered, disturbed, attempts, seconds
 }
 
 // Summary describes a set of values.
@@ -55,30 +55,29 @@ type Summary struct {
 	CV     float64 `json:"cv"` // standard deviation / mean
 }
 
-// Result sums up the trials of one name and metric.
+// Result summarises the trials of one name and metric.
 type Result struct {
 	Name   string `json:"name"`
 	Metric string `json:"metric"`
 	Unit   string `json:"unit"`
 	Summary
-	// so many of the trials are bounds: the true values, and the median, may be higher
+	// trials that are lower bounds: the true values, and the median, may be higher
 	Bounds int `json:"bounds,omitempty"`
 }
 
-// Better is the direction in which a value is good.
+// Better is the direction in which a metric improves.
 type Better string
 
-// A rate is better if it is higher, a time if it is lower, a share of something if it is what it
-// should be.
+// Rates are better higher, times lower; shares should equal their target.
 const (
 	Higher Better = "higher"
 	Lower  Better = "lower"
 	Equal  Better = "equal"
 )
 
-// Ratio says how many times as good as a peer or a limit a subject is. More than 1: the subject is
-// better, or keeps the limit with room, whichever direction its values have. What should be equal
-// has 1 at the most, however it is off.
+// Ratio says how many times as good as a peer or a limit a subject is. A ratio above 1 means that
+// the subject is better or within the limit, for either direction. For Equal the ratio is at most
+// 1, and falls with a deviation to either side.
 type Ratio struct {
 	Metric  string  `json:"metric"`
 	Subject string  `json:"subject"`
@@ -90,7 +89,7 @@ type Ratio struct {
 	LeftOut int       `json:"left_out,omitempty"` // rounds without a pair, since a value was a bound
 }
 
-// Table is a table of the report that the results alone cannot show.
+// Table is a table for the report that the results alone cannot provide.
 type Table struct {
 	Title string     `json:"title"`
 	Head  []string   `json:"head"`
@@ -114,8 +113,7 @@ type Series struct {
 	Points [][2]float64 `json:"points"`
 }
 
-// Add records a trial. A value that is not finite is not a measurement: in its place there is a
-// note.
+// Add records a trial. A value that is not finite becomes a note instead.
 func (r *Report) Add(t Trial) {
 	if !finite(t.Value) {
 		r.Note("%s, %s, round %d: no value (%v).", t.Name, t.Metric, t.Round+1, t.Value)
@@ -131,31 +129,31 @@ func (r *Report) Add(t Trial) {
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// Compare asks for the ratio `name`, for instance "vs_testpmd_io_64B", of a subject to a peer: how
-// many times as good, by the trials of the same round. It may be asked for before there are trials,
-// so that a partial report has it too; without trials of both there will be none.
+// Compare requests the ratio `name`, for instance "vs_testpmd_io_64B", of a subject to a peer over
+// the trials of the same round. It may be called before there are trials, so a partial report has
+// the ratio too. Without trials of both there is no ratio.
 func (r *Report) Compare(name, metric, subject, peer string, b Better) {
 	r.Comparisons = append(r.Comparisons,
 		comparison{name, Ratio{Metric: metric, Subject: subject, Peer: peer, Better: b}})
 }
 
-// Limit asks for the ratio `name`, for instance "vs_limit_33.6ns", of a subject to a limit in the
-// unit of the metric.
+// Limit requests the ratio `name`, for instance "vs_limit_33.6ns", of a subject to a limit in the
+// metric's unit.
 func (r *Report) Limit(name, metric, subject string, limit float64, b Better) {
 	r.Comparisons = append(r.Comparisons,
 		comparison{name, Ratio{Metric: metric, Subject: subject, Limit: limit, Better: b}})
 }
 
-// Missing says that a peer is absent or fails, and why.
+// Missing records that a peer is absent or fails, and why.
 func (r *Report) Missing(peer, why string) { r.Absent[peer] = why }
 
-// Note adds a sentence: what is shown, and what is not.
+// Note adds a sentence on what the report shows, or does not show.
 func (r *Report) Note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// Plot adds a figure. Points that are not finite are left out, and so is a figure without points:
-// nothing was measured yet.
+// Plot adds a figure. It leaves out points that are not finite, and figures without points: nothing
+// was measured yet.
 func (r *Report) Plot(p Plot) {
 	points := 0
 	for i, s := range p.Series {
@@ -187,7 +185,7 @@ func (r *Report) Values(name, metric string) (values []float64) {
 	return values
 }
 
-// bounds returns how many of the values are bounds.
+// bounds returns how many of the values are lower bounds.
 func (r *Report) bounds(name, metric string) (n int) {
 	for _, t := range r.Trials {
 		if t.Name == name && t.Metric == metric && t.Bound {
@@ -197,7 +195,7 @@ func (r *Report) bounds(name, metric string) (n int) {
 	return n
 }
 
-// ByRound returns a series of what each round brought.
+// ByRound returns a series with one value per round.
 func (r *Report) ByRound(name, metric string) Series {
 	s := Series{Name: name + ", " + metric}
 	for _, t := range r.Trials {
@@ -208,15 +206,14 @@ func (r *Report) ByRound(name, metric string) Series {
 	return s
 }
 
-// AddMedian adds the median of what was measured, if it was, to a series.
+// AddMedian adds the median of a name and metric to a series, if there are values.
 func (r *Report) AddMedian(s *Series, x float64, name, metric string) {
 	if values := r.Values(name, metric); len(values) > 0 {
 		s.Points = append(s.Points, [2]float64{x, Summarise(values).Median})
 	}
 }
 
-// Cell returns the median of one name and metric, divided by unit, for a table; "" where there is
-// none.
+// Cell formats the median of one name and metric, divided by unit, for a table; "" without values.
 func (r *Report) Cell(name, metric, format string, unit float64) string {
 	values := r.Values(name, metric)
 	if len(values) == 0 {
@@ -225,7 +222,7 @@ func (r *Report) Cell(name, metric, format string, unit float64) string {
 	return atLeast(r.bounds(name, metric)) + fmt.Sprintf(format, Summarise(values).Median/unit)
 }
 
-// atLeast marks a median some of whose values are bounds.
+// atLeast returns the mark for a median with bounds among its values.
 func atLeast(bounds int) string {
 	if bounds > 0 {
 		return "≥ "
@@ -233,7 +230,7 @@ func atLeast(bounds int) string {
 	return ""
 }
 
-// Most returns the greatest value of one name and metric, for a table; "" where there is none.
+// Most formats the greatest value of one name and metric for a table; "" without values.
 func (r *Report) Most(name, metric string) string {
 	values := r.Values(name, metric)
 	if len(values) == 0 {
@@ -245,8 +242,8 @@ func (r *Report) Most(name, metric string) string {
 // noisy is the CV above which a result is marked.
 const noisy = 0.05
 
-// Summarise returns the summary of values, that of none being zeros. CV is that of a sample: the
-// deviation is over n-1.
+// Summarise returns the summary of values, all zeros if there are none. CV uses the sample standard
+// deviation (n-1).
 func Summarise(values []float64) Summary {
 	if len(values) == 0 {
 		return Summary{}
@@ -267,13 +264,13 @@ func Summarise(values []float64) Summary {
 	return s
 }
 
-// comparison is a ratio that was asked for.
+// comparison is a requested ratio.
 type comparison struct {
 	Name  string
 	ratio Ratio
 }
 
-// summarise fills in the results and the ratios from the trials.
+// summarise computes results and ratios from the trials.
 func (r *Report) summarise() {
 	type key struct{ name, metric string }
 	seen := map[key]bool{}
@@ -305,8 +302,8 @@ func (r *Report) summarise() {
 	}
 }
 
-// Pairs returns the values of a ratio's subject, each with its peer's of the same round or with the
-// limit, and how many more there would be if no value were a bound.
+// Pairs returns a ratio's subject values, each with its peer's value of the same round or with the
+// limit, and how many pairs it left out because a value is a bound.
 func (r *Report) Pairs(ratio Ratio) (pairs [][2]float64, leftOut int) {
 	peers := map[int][]Trial{} // by round
 	for _, t := range r.Trials {
@@ -335,7 +332,7 @@ func (r *Report) Pairs(ratio Ratio) (pairs [][2]float64, leftOut int) {
 	return pairs, leftOut
 }
 
-// times returns how many times as good as the other a value is.
+// times returns how many times as good as other a value is.
 func (b Better) times(value, other float64) float64 {
 	switch b {
 	case Lower:

@@ -41,8 +41,8 @@ func TestSummarise(t *testing.T) {
 	}
 }
 
-// someReport is what a scenario with known figures leaves: the subject is 2, 3 and 1 times as fast
-// as the peer, and takes 50, 40 and 50 ns where 45 are allowed.
+// someReport returns the report of a scenario with known figures: the subject is 2, 3 and 1 times
+// as fast as the peer, and takes 50, 40 and 50 ns where the limit is 45.
 func someReport(t *testing.T) *Report {
 	t.Helper()
 	s := Scenario{Name: "some", OneCPU: true, Shows: "what a report looks like",
@@ -95,8 +95,8 @@ func TestRatios(t *testing.T) {
 	}
 }
 
-// TestRatiosOfRandomTrials: a ratio is that of values of the same round, whatever the order of the
-// trials; swapping subject and peer gives the reciprocals, and so does swapping the direction.
+// TestRatiosOfRandomTrials: a ratio pairs values of the same round, whatever the order of the
+// trials. Swapping subject and peer gives the reciprocals, and so does swapping the direction.
 func TestRatiosOfRandomTrials(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rounds := rapid.IntRange(1, 12).Draw(t, "rounds")
@@ -127,7 +127,7 @@ func TestRatiosOfRandomTrials(t *testing.T) {
 	})
 }
 
-// TestEqual: what has more than it should is as far off as what has less.
+// TestEqual: a value above the target scores like one below it.
 func TestEqual(t *testing.T) {
 	for _, c := range []struct{ got, want, good float64 }{{4, 4, 1}, {5, 4, 0.8}, {3.2, 4, 0.8}, {0, 4, 0}} {
 		if good := Equal.times(c.got, c.want); !near(good, c.good) {
@@ -136,7 +136,7 @@ func TestEqual(t *testing.T) {
 	}
 }
 
-// TestNothingIsShown of what was not measured.
+// TestNothingIsShown checks that tables and plots without data are left out.
 func TestNothingIsShown(t *testing.T) {
 	r := &Report{}
 	r.Table(Table{Title: "empty", Head: []string{"a"}})
@@ -146,7 +146,7 @@ func TestNothingIsShown(t *testing.T) {
 	}
 }
 
-// TestNoFigureIsInvented: what is no number is left out and said to be.
+// TestNoFigureIsInvented: values that are not finite are left out and noted.
 func TestNoFigureIsInvented(t *testing.T) {
 	r := &Report{Ratios: map[string]Ratio{}}
 	r.Add(Trial{Name: "a", Metric: "m", Value: math.NaN()})
@@ -170,7 +170,7 @@ func TestNoFigureIsInvented(t *testing.T) {
 	}
 }
 
-// TestReportAsJSON has the names that others rely on, and loses nothing on the way there and back.
+// TestReportAsJSON checks the field names that others rely on, and that a round trip loses nothing.
 func TestReportAsJSON(t *testing.T) {
 	r := someReport(t)
 	encoded, err := json.Marshal(r)
@@ -215,7 +215,7 @@ func TestMachineNamesNobody(t *testing.T) {
 	}
 }
 
-// TestBoundsMakeNoRatio: of a value that may be higher nobody knows how many times as good it is.
+// TestBoundsMakeNoRatio: a lower bound enters no ratio.
 func TestBoundsMakeNoRatio(t *testing.T) {
 	s := Scenario{Name: "some", Run: func(_ context.Context, _ Options, r *Report) error {
 		r.Compare("vs_peer", "rate", "subject", "peer", Higher)

@@ -12,12 +12,12 @@ import (
 	"sluice/internal/thread"
 )
 
-// ErrOneCPU is why something is left out where the process may use only one CPU.
+// ErrOneCPU is why a process that may use only one CPU leaves something out.
 var ErrOneCPU = errors.New("it takes two CPUs, and this process may use only one")
 
-// Run measures one scenario. The report comes with an error, too: then it is marked as partial, and
-// has what was measured before the scenario failed or ctx was done. There is none only if the
-// options are wrong.
+// Run measures one scenario. If the scenario fails or ctx is done, Run returns the error together
+// with a partial report of what was measured until then. It returns no report only if the options
+// are invalid.
 func Run(ctx context.Context, s Scenario, o Options) (*Report, error) {
 	if err := o.complete(); err != nil {
 		return nil, fmt.Errorf("bench: %s: %w", s.Name, err)
@@ -42,13 +42,13 @@ func Run(ctx context.Context, s Scenario, o Options) (*Report, error) {
 	return r, nil
 }
 
-// What a frame may have, bytes with FCS (RFC 2544, 9.1).
+// Frame sizes, bytes with FCS (RFC 2544, 9.1).
 const (
 	shortestSize = 64
 	longestSize  = 1518
 )
 
-// complete puts defaults in place of zeros and refuses what can't be measured.
+// complete sets defaults and rejects invalid options.
 func (o *Options) complete() error {
 	trials, duration := 10, 2*time.Second
 	if o.Quick {
@@ -83,11 +83,11 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// Interleave measures every subject once a round, o.Trials rounds, and adds the trials: what
-// disturbs the machine disturbs all subjects. Every other round goes backwards, so that nobody
-// always follows the same one. A round before them warms up and is discarded, except in a quick
-// run. A peer that fails is reported as missing and has no more turns; any other failure ends it
-// all.
+// Interleave measures every subject once per round, for o.Trials rounds, and adds the trials, so
+// that disturbances of the machine affect all subjects alike. Every other round runs backwards, so
+// that no subject always follows the same one. Unless the run is quick, it begins with a warm-up
+// round that is discarded. A peer that fails is reported as missing and no longer measured; any
+// other failure ends the scenario.
 func (r *Report) Interleave(ctx context.Context, o Options, subjects []Subject) error {
 	for round := o.FirstRound(); round < o.Trials; round++ {
 		for i := range Turns(round, len(subjects)) {
@@ -114,7 +114,7 @@ func (r *Report) Interleave(ctx context.Context, o Options, subjects []Subject) 
 	return nil
 }
 
-// Turns yields the numbers below n in the order of a round: in every other one backwards.
+// Turns yields the numbers below n in the order of a round: backwards in every other one.
 func Turns(round, n int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for i := range n {
@@ -128,9 +128,8 @@ func Turns(round, n int) iter.Seq[int] {
 	}
 }
 
-// GoesOnWithout reports a peer as absent because of what went wrong with it, and tells that the
-// others may be measured without it; but not if it is ctx that has ended, or the bed that has
-// failed.
+// GoesOnWithout reports a peer as absent because of err and returns whether the others may be
+// measured without it. It returns false if ctx has ended or the bed has failed.
 func (r *Report) GoesOnWithout(ctx context.Context, peer string, round int, err error) bool {
 	if ctx.Err() != nil || errors.Is(err, ErrBed) {
 		return false
@@ -143,13 +142,13 @@ func (r *Report) GoesOnWithout(ctx context.Context, peer string, round int, err 
 	return true
 }
 
-// IsAbsent tells whether a peer was reported so.
+// IsAbsent reports whether a peer was reported as absent.
 func (r *Report) IsAbsent(peer string) bool {
 	_, absent := r.Absent[peer]
 	return absent
 }
 
-// OfRounds names a round to people. Below 0 it warms up.
+// OfRounds names a round for display. Rounds below 0 warm up.
 func OfRounds(round, rounds int) string {
 	if round < 0 {
 		return "warming up"
@@ -157,5 +156,5 @@ func OfRounds(round, rounds int) string {
 	return fmt.Sprintf("round %d of %d", round+1, rounds)
 }
 
-// ErrBed is what fails for everybody, whoever forwards.
+// ErrBed marks failures of the test bed, which affect every forwarder.
 var ErrBed = errors.New("bench: namespaces, devices, sinks and generator")

@@ -13,7 +13,7 @@ import (
 	"sluice/internal/thread"
 )
 
-// counting returns subjects that note their turn and measure how many there were.
+// counting returns subjects that record their turn and measure how many turns there were.
 func counting(turns *[]string, names ...string) (subjects []Subject) {
 	for _, name := range names {
 		subjects = append(subjects,
@@ -55,8 +55,8 @@ func TestInterleave(t *testing.T) {
 	}
 }
 
-// TestPeerThatFails: the others are measured all the same, it has no more turns, and what it had
-// done stays. Our own failure ends it all.
+// TestPeerThatFails: the others are still measured, the peer is no longer measured, and its earlier
+// trials remain. A failure of our own subject ends the scenario.
 func TestPeerThatFails(t *testing.T) {
 	for _, peer := range []bool{true, false} {
 		var turns []string
@@ -84,8 +84,8 @@ func TestPeerThatFails(t *testing.T) {
 	}
 }
 
-// TestOneCPU: a scenario that needs two says so, one that does not runs, and its report says how to
-// have it again.
+// TestOneCPU: a scenario that needs two CPUs says so; one that does not runs, and its report gives
+// the command that repeats it.
 func TestOneCPU(t *testing.T) {
 	allowed, err := thread.AllowedCPUs()
 	if err != nil {
@@ -114,7 +114,7 @@ func checkOneCPU(t *testing.T, cpu int) {
 	}
 }
 
-// TestGoesOnWithout a peer whose failure is its own.
+// TestGoesOnWithout drops only a peer whose failure is its own.
 func TestGoesOnWithout(t *testing.T) {
 	r := &Report{Absent: map[string]string{}}
 	ctx, cancel := context.WithCancel(t.Context())

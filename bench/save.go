@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// Save writes the report to a directory that exists: NAME.json, NAME.md for people, and
-// NAME-PLOT.svg for each of the plots that NAME.md shows. NAME is that of the scenario,
-// NAME.partial if the report is partial: that does not replace a whole one.
+// Save writes the report to an existing directory: NAME.json, NAME.md, and NAME-PLOT.svg for each
+// plot that NAME.md shows. NAME is the scenario's name, or NAME.partial for a partial report, which
+// therefore does not replace a complete one.
 func (r *Report) Save(directory string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -20,7 +20,7 @@ func (r *Report) Save(directory string) error {
 	var errs []error
 	for _, p := range r.Plots {
 		if files[r.plotFile(p)], err = p.SVG(); err != nil {
-			delete(files, r.plotFile(p)) // the rest is worth having all the same
+			delete(files, r.plotFile(p)) // the rest is still useful
 			errs = append(errs, fmt.Errorf("bench: report of %s: %w", r.Scenario, err))
 		}
 	}
@@ -32,7 +32,7 @@ func (r *Report) Save(directory string) error {
 	return errors.Join(errs...)
 }
 
-// file is what the names of the report's files begin with.
+// file returns the prefix of the report's file names.
 func (r *Report) file() string {
 	if r.Partial {
 		return r.Scenario + ".partial"

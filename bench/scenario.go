@@ -11,44 +11,44 @@ import (
 type Scenario struct {
 	Name  string // as on the command line
 	Shows string // one line
-	Peers string // one line: what is measured beside it in the same run; "" none
+	Peers string // one line: what is measured beside it in the same run; "": nothing
 	Short bool   // belongs to the short set (`make bench`)
 
-	// OneCPU says that it can do with one CPU: what needs two it leaves out then, and says so.
+	// OneCPU says that one CPU suffices: the scenario then leaves out what needs two, and says so.
 	OneCPU bool
 
-	// Run measures and adds to r. When ctx is done it returns ctx's error; r keeps what was
-	// measured until then.
+	// Run measures and adds to r. When ctx is done it returns ctx's error; r keeps the trials made
+	// until then.
 	Run func(ctx context.Context, o Options, r *Report) error
 }
 
-// Options say how much to measure, and where. Run puts defaults in place of zeros: a scenario meets
-// no zero but Seed, and no nil.
+// Options say how much to measure, and where. Run replaces zeros by defaults: a scenario sees no
+// zero but Seed, and no nil.
 type Options struct {
 	Program  string        // path of sluice, for forwarders that are processes
 	Lab      string        // path of sluice-lab, for the baseline
 	Version  string        // of this project's program, for the report
-	Trials   int           // rounds; every subject has one trial a round, interleaved. Default 10; Quick: 2
+	Trials   int           // rounds; every subject has one trial per round, interleaved. Default 10; Quick: 2
 	Duration time.Duration // of one trial of a real-time scenario. Default 2 s; Quick: 200 ms
-	Quick    bool          // the smallest run that still exercises every part: seconds in all; for tests
-	Seed     uint64        // all chance follows from it
-	// sluice sends by its transmitter in scenarios that do not compare it with the socket: incast,
-	// hol, soak
+	Quick    bool          // the smallest run that exercises every part: seconds in all; for tests
+	Seed     uint64        // of all random choices
+	// sluice uses the transmitter in scenarios that do not compare it with the socket: incast, hol,
+	// soak
 	Transmitter bool
-	// of frames, bytes with FCS, 64 to 1518, for scenarios that let them be chosen; none: the
+	// frame sizes, bytes with FCS, 64 to 1518, for scenarios that allow a choice; none: the
 	// scenario's own
 	Sizes []int
 
-	// CPUs are [0] the forwarder's or subject's and [1] the generator's and everything else's.
-	// Equal: the first two that this process may use; they stay equal in a scenario that can do
-	// with one, if there is only one.
+	// CPUs are [0] the forwarder's or subject's and [1] the one for the generator and everything
+	// else. Equal: the first two that this process may use. If there is only one, they stay equal,
+	// in scenarios that work with one CPU.
 	CPUs [2]int
 
-	Progress func(format string, args ...any) // one line about what is going on; never nil in a scenario
+	Progress func(format string, args ...any) // one line about the current step; never nil in a scenario
 }
 
-// FirstRound returns the number of the first of the rounds: -1 is one that warms caches and clocks
-// and is discarded. A quick run has none.
+// FirstRound returns the number of the first round: -1 is a round that warms caches and clocks and
+// is discarded. A quick run has none.
 func (o *Options) FirstRound() int {
 	if o.Quick {
 		return 0
@@ -56,7 +56,7 @@ func (o *Options) FirstRound() int {
 	return -1
 }
 
-// Engine returns who sends in the scenarios of Transmitter.
+// Engine returns the TX engine for the scenarios that Transmitter names.
 func (o *Options) Engine() config.TXEngine {
 	if o.Transmitter {
 		return config.TXTransmitter
@@ -64,14 +64,14 @@ func (o *Options) Engine() config.TXEngine {
 	return config.TXSocket
 }
 
-// HaveTwoCPUs tells whether the subject and everybody else have a CPU each.
+// HaveTwoCPUs reports whether the subject has a CPU of its own.
 func (o *Options) HaveTwoCPUs() bool { return o.CPUs[0] != o.CPUs[1] }
 
-// Subject is one of those that a scenario measures in turn.
+// Subject is one of the subjects that a scenario measures alternately.
 type Subject struct {
 	Name, Metric, Unit string // as in Trial
-	Peer               bool   // it is not ours: where it fails, it is reported as missing, and the others are measured
+	Peer               bool   // not ours: if it fails, it is reported as missing, and the others are measured
 
-	// Measure makes one trial and returns its value and whatever explains it.
+	// Measure makes one trial and returns its value and context.
 	Measure func(ctx context.Context) (float64, map[string]float64, error)
 }

@@ -8,68 +8,68 @@ import (
 	"time"
 )
 
-// Load is what one trial of a search saw. Frames are counted alike on either side; loss is what the
-// one who measures makes of them, for instance without what the generator could not send.
+// Load is the result of one trial of a search. Both sides count frames alike. The caller decides
+// what counts as loss; it may, for instance, exclude frames that the generator could not send.
 type Load struct {
-	Offered   float64 // frames that the generator was asked for, above 0
+	Offered   float64 // frames that the generator was asked to send, above 0
 	Sent      float64 // frames that it sent
 	Received  float64 // frames that came out at the other end
-	Loss      float64 // share of the frames sent that did not, 0 to 1
-	Growing   bool    // queues were growing: given time, it would have lost more (the q-full guard of TRex)
-	Disturbed float64 // share of the time in which the generator, or the one measured, had no CPU
-	Seconds   float64 // that it took
+	Loss      float64 // share of the frames sent that did not come out, 0 to 1
+	Growing   bool    // queues were growing: a longer trial would have lost more (the q-full guard of TRex)
+	Disturbed float64 // share of the time in which the generator or the subject had no CPU
+	Seconds   float64 // duration of the trial
 }
 
-// SearchParams say what a search looks for. Rates are in packets/s, or in any other unit: it is
-// measure's.
+// SearchParams configure a search. Rates are in packets/s, or in any other unit that measure uses.
 type SearchParams struct {
-	Min, Max float64       // rates between which to search; Max at most what the generator can send
-	Width    float64       // of the interval, relative to its upper bound, at which a search is over. Default 0.005
-	Goals    []float64     // loss ratios to find the highest rate for: 0 is the NDR, 0.005 the PDR
-	Trial    time.Duration // of the first trials, which only narrow the interval down
-	Final    time.Duration // of the trials that decide. Default: Trial
-	Attempts int           // at a trial that says nothing, in all. Default: 1
+	Min, Max float64       // rates between which to search; Max must not exceed what the generator can send
+	Width    float64       // of the interval at which a search ends, relative to its upper bound. Default 0.005
+	Goals    []float64     // loss ratios, each with a highest rate to find: 0 is the NDR, 0.005 the PDR
+	Trial    time.Duration // duration of the first trials, which only narrow the interval
+	Final    time.Duration // duration of the trials that decide. Default: Trial
+	Attempts int           // in all at a trial that is inconclusive. Default: 1
 
 	// By default one trial of the duration Final decides whether a rate keeps a goal. On a machine
-	// that others disturb, let several: a rate keeps it if, in trials of the duration Sum in all,
-	// at most the share Exceed fails.
+	// that other processes disturb, let several trials decide: a rate keeps the goal if, over
+	// trials of the total duration Sum, at most the share Exceed fails.
 	Sum    time.Duration // default: Final
 	Exceed float64       // 0 to 1; 0.5 is the majority
 }
 
-// Searched is what a search came to.
+// Searched is the result of a search.
 type Searched struct {
 	Goals     []Found // by SearchParams.Goals
-	Trials    int     // that it took, with those discarded
-	Discarded int     // trials that said nothing, and were made again
-	Lost      float64 // frames that these lost
-	Doubtful  int     // trials that counted though no attempt at them said anything
+	Trials    int     // made, including those discarded
+	Discarded int     // trials that were inconclusive and were repeated
+	Lost      float64 // frames lost in discarded trials
+	Doubtful  int     // trials that count although every attempt was inconclusive
 }
 
 // Found is the highest rate that keeps a goal.
 type Found struct {
 	Rate   float64 // 0: not even Min keeps it
-	Bound  bool    // it is only known that it is no less: what failed above it, if anything, says nothing
-	Trials int     // of those that decided about Rate…
-	Load           // … the sum of their frames and seconds, the most of their loss and disturbance
+	Bound  bool    // the rate is at least this: no trial above it failed conclusively
+	Trials int     // number of trials that decided about Rate…
+	Load           // … their frames and seconds added up, their highest loss and disturbance
 }
 
-// Search finds, for each goal, the highest rate that keeps its loss ratio while a rate not more
-// than Width above does not.
+// Search finds, for each goal, the highest rate that keeps its loss ratio while a rate at most
+// Width above it does not.
 //
-// A trial says nothing if the generator sent less than it was asked for, by more than Width and a
-// frame, or if others had the CPU: it is made again, whatever it lost. If no attempt says anything,
-// the one that was disturbed least counts. A rate that was not offered even then, or that others
-// may have made fail, bounds the search from above all the same.
+// A trial is inconclusive if the generator sent less than it was asked for, by more than Width and
+// one frame, or if other processes had the CPU. Search repeats it, whatever it lost. If every
+// attempt is inconclusive, the least disturbed one counts. A rate that was still not offered, or
+// that may have failed because of other processes, bounds the search from above all the same.
 //
-// It is the search of FD.io (draft-ietf-bmwg-mlrsearch): the first trial, at Max, warms up and is
-// discarded; the second says where to begin, for what comes through under overload is near what
-// comes through without loss. Then, for each goal, short trials find a wide interval and longer
-// ones a narrower one, each beginning with the last one's lower bound: outwards in growing steps
-// until a rate that keeps the goal and one that does not enclose it, then by bisection. A trial
-// counts for all goals. Of rates that contradict each other the lower one that fails is believed.
+// The algorithm is that of FD.io (draft-ietf-bmwg-mlrsearch). The first trial, at Max, warms up and
+// is discarded. The second trial gives the starting point, since the throughput under overload is
+// close to the throughput without loss. Then, for each goal, short trials find a wide interval and
+// longer trials narrow it, each phase starting at the lower bound of the previous one: outwards in
+// growing steps until the interval is enclosed by a rate that keeps the goal and one that does not,
+// then by bisection. A trial counts for all goals. If rates contradict each other, the lower
+// failing rate wins.
 //
-// The error is ctx's, measure's, or says what is wrong with the parameters.
+// The error comes from ctx or measure, or says which parameter is invalid.
 func Search(ctx context.Context, p SearchParams, measure func(ctx context.Context, rate float64, d time.Duration) (Load,
 	error)) (*Searched, error) {
 	p.setDefaults()
@@ -135,14 +135,14 @@ func (p *SearchParams) check() error {
 	return nil
 }
 
-// phase is one pass of the search for a goal.
+// phase is one pass of the search for one goal.
 type phase struct {
-	duration, sum time.Duration // of each trial, and of those that decide about a rate
+	duration, sum time.Duration // of each trial, and of all trials that decide about a rate
 	width         float64
 }
 
-// phases returns three, each with longer trials and half the width of the one before, or only the
-// last one if trials have the same duration from the beginning.
+// phases returns three phases, each with longer trials and half the width of the one before, or
+// only the last one if all trials have the same duration.
 func (p *SearchParams) phases() []phase {
 	last := phase{p.Final, p.Sum, p.Width}
 	if p.Trial == p.Final {
@@ -152,7 +152,7 @@ func (p *SearchParams) phases() []phase {
 	return []phase{{p.Trial, p.Trial, 4 * p.Width}, {middle, middle, 2 * p.Width}, last}
 }
 
-// trialAt is a trial of the search.
+// trialAt is a trial of the search at one rate.
 type trialAt struct {
 	Load
 	rate     float64
@@ -160,21 +160,21 @@ type trialAt struct {
 	trouble  trouble
 }
 
-// trouble is what keeps a trial from saying something, each relative to what is too much: above 1,
-// it does.
+// trouble is what makes a trial inconclusive. Each value is relative to its limit: above 1, the
+// trial is inconclusive.
 type trouble struct {
-	others float64 // had the CPU
-	short  float64 // was the generator
+	others float64 // other processes had the CPU
+	short  float64 // the generator sent too little
 }
 
 func (t trouble) most() float64 { return max(t.others, t.short) }
 
-// troubleOf is the only place that says when a trial says nothing.
+// troubleOf is the only place that decides whether a trial is inconclusive.
 func (p *SearchParams) troubleOf(l Load) trouble {
 	return trouble{others: l.Disturbed / Disturbed, short: (l.Offered - l.Sent - 1) / (l.Offered * p.Width)}
 }
 
-// search is a search under way.
+// search is the state of a search.
 type search struct {
 	SearchParams
 	result  Searched
@@ -182,7 +182,7 @@ type search struct {
 	trials  []trialAt // that count
 }
 
-// try makes a trial, and again if it says nothing.
+// try makes a trial and repeats it if it is inconclusive.
 func (s *search) try(ctx context.Context, rate float64, d time.Duration) error {
 	var best trialAt
 	lost := 0.0
@@ -207,7 +207,7 @@ func (s *search) try(ctx context.Context, rate float64, d time.Duration) error {
 	return nil
 }
 
-// once makes a trial.
+// once makes one attempt at a trial.
 func (s *search) once(ctx context.Context, rate float64, d time.Duration) (t trialAt, err error) {
 	if err := ctx.Err(); err != nil {
 		return t, err
@@ -223,7 +223,7 @@ func (s *search) once(ctx context.Context, rate float64, d time.Duration) (t tri
 	return trialAt{l, rate, d, s.troubleOf(l)}, nil
 }
 
-// found returns what the last phase has found for a goal.
+// found returns the last phase's result for a goal.
 func (s *search) found(goal, rate float64) Found {
 	phases := s.phases()
 	last := phases[len(phases)-1]
@@ -244,7 +244,7 @@ func (s *search) found(goal, rate float64) Found {
 }
 
 // narrow makes trials until the bounds of the rate that keeps a goal are as close as the phase
-// wants them, and returns the lower one; 0 if there is none.
+// requires. It returns the lower bound, or 0 if there is none.
 func (s *search) narrow(ctx context.Context, goal float64, ph phase, hint float64) (float64, error) {
 	for step := ph.width; ; {
 		b := s.bounds(goal, ph)
@@ -273,11 +273,11 @@ func (s *search) narrow(ctx context.Context, goal float64, ph phase, hint float6
 	}
 }
 
-// bounds are what the trials say so far of the rate that keeps a goal.
+// bounds are the bounds of the rate that keeps a goal, by the trials so far.
 type bounds struct {
-	upper     float64 // the lowest rate that fails, or of which nothing is known; 0: none
-	lower     float64 // the highest one below that keeps it; 0: none
-	undecided float64 // a rate between them that has had trials, but not enough; 0: none
+	upper     float64 // the lowest rate that fails or has an inconclusive verdict; 0: none
+	lower     float64 // the highest rate below that keeps the goal; 0: none
+	undecided float64 // a rate between them that needs more trials; 0: none
 }
 
 // bounds judges every rate by the trials that are long enough for the phase.
@@ -300,7 +300,7 @@ func (s *search) bounds(goal float64, ph phase) (b bounds) {
 		}
 	}
 	for rate, v := range verdicts {
-		if v == void && below(rate) && rate > b.lower { // nothing known is nothing against a higher rate that keeps it
+		if v == void && below(rate) && rate > b.lower { // does not count against a higher rate that keeps the goal
 			b.upper = rate
 		}
 	}
@@ -319,17 +319,17 @@ const (
 	open verdict = iota // more trials are needed
 	keeps
 	fails
-	void // the trials say nothing
+	void // the trials are inconclusive
 )
 
-// judge has a verdict as soon as the trials still to come can't change it any more.
+// judge decides as soon as the remaining trials can no longer change the verdict.
 func (s *search) judge(rate, goal float64, ph phase) verdict {
 	var good, bad, none time.Duration
 	for _, t := range s.trials {
 		switch {
 		case t.rate != rate || t.duration < ph.duration:
 		case t.Loss <= goal && !t.Growing && t.trouble.short <= 1:
-			good += t.duration // in spite of the others, if they had the CPU
+			good += t.duration // even if other processes had the CPU
 		case t.trouble.most() > 1:
 			none += t.duration
 		default:

@@ -12,17 +12,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is a forwarder in virtual time: what exceeds its capacity waits in its buffer, and what
-// exceeds that is lost.
+// model is a forwarder in virtual time. Frames beyond its capacity wait in its buffer; frames
+// beyond the buffer are lost.
 type model struct {
 	capacity float64 // frames/s
 	buffer   float64 // frames
-	worse    float64 // frames that it loses for each in excess, beside that one
+	worse    float64 // additional frames lost for each frame in excess
 	limit    float64 // frames/s that the generator can send; 0: any
-	stalls   float64 // probability, a trial, that the generator stalls for a fiftieth of it
-	seen     float64 // of a disturbance by others: what share of the time a trial says that they took
-	// probability, a second, that others take the CPU for a while and a hundredth of a second's
-	// frames are lost
+	stalls   float64 // probability, per trial, that the generator stalls for a fiftieth of it
+	seen     float64 // share of a trial's time that the trial reports as taken by other processes when they disturb it
+	// probability, per second, that other processes take the CPU for a while and a hundredth of a
+	// second's frames are lost
 	others float64
 	chance *rand.Rand
 
@@ -54,8 +54,8 @@ func (m *model) Measure(_ context.Context, rate float64, d time.Duration) (Load,
 	return l, nil
 }
 
-// TestSearchFindsCapacity searches models that always do the same. The NDR is their capacity, the
-// PDR the rate of which they lose half a percent, each to the width and never above.
+// TestSearchFindsCapacity searches deterministic models. The NDR is their capacity, the PDR the
+// rate at which they lose half a percent. Both are found to within the width and never above.
 func TestSearchFindsCapacity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := SearchParams{Min: 1000, Max: 1e7, Goals: []float64{0, 0.005}, Trial: time.Second}
@@ -67,7 +67,7 @@ func TestSearchFindsCapacity(t *testing.T) {
 		lossy := *m
 		got, err := Search(t.Context(), p, func(ctx context.Context, rate float64, d time.Duration) (Load, error) {
 			l, err := lossy.Measure(ctx, rate, d)
-			l.Growing = false // or there were no PDR above the NDR
+			l.Growing = false // otherwise there would be no PDR above the NDR
 			return l, err
 		})
 		if err != nil {
@@ -89,8 +89,7 @@ func TestSearchFindsCapacity(t *testing.T) {
 	})
 }
 
-// TestSearchGrowingQueues has a buffer that hides the loss of any trial: only the guard finds the
-// capacity.
+// TestSearchGrowingQueues uses a buffer that hides any loss: only the guard finds the capacity.
 func TestSearchGrowingQueues(t *testing.T) {
 	m := &model{capacity: 5e5, buffer: math.Inf(1)}
 	p := SearchParams{Min: 1, Max: 1e6, Goals: []float64{0, 0.005}, Trial: time.Second, Final: 4 * time.Second}
@@ -105,8 +104,8 @@ func TestSearchGrowingQueues(t *testing.T) {
 	}
 }
 
-// TestSearchLimits has forwarders that keep up with everything or with nothing, and a generator
-// that is the limit.
+// TestSearchLimits searches forwarders that keep up with everything or with nothing, and one behind
+// a generator that is slower than it is.
 func TestSearchLimits(t *testing.T) {
 	for _, c := range []struct {
 		what     string
@@ -131,7 +130,7 @@ func TestSearchLimits(t *testing.T) {
 	}
 }
 
-// TestSearchDoesNotBlameTheForwarder for a generator that stalls: such trials are made again.
+// TestSearchDoesNotBlameTheForwarder for a stalling generator: such trials are repeated.
 func TestSearchDoesNotBlameTheForwarder(t *testing.T) {
 	p := SearchParams{Min: 1000, Max: 1e6, Goals: []float64{0}, Trial: 200 * time.Millisecond, Final: time.Second,
 		Attempts: 20}
@@ -149,7 +148,7 @@ func TestSearchDoesNotBlameTheForwarder(t *testing.T) {
 	}
 }
 
-// TestSearchIsABoundOrRight where trials that say nothing can't be made again.
+// TestSearchIsABoundOrRight where inconclusive trials can't be repeated.
 func TestSearchIsABoundOrRight(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{
@@ -175,8 +174,9 @@ func TestSearchIsABoundOrRight(t *testing.T) {
 	})
 }
 
-// TestSearchDoesNotBlameTheForwarderForOthers: what fails while they have the CPU is made again,
-// and if that does not help the result is no more than a bound. What was lost meanwhile is told.
+// TestSearchDoesNotBlameTheForwarderForOthers: a trial that fails while other processes have the
+// CPU is repeated. If repeating does not help, the result is only a bound. The frames lost
+// meanwhile are reported.
 func TestSearchDoesNotBlameTheForwarderForOthers(t *testing.T) {
 	p := SearchParams{Min: 1, Max: 1000, Goals: []float64{0}, Trial: time.Second}
 	always := func(_ context.Context, rate float64, d time.Duration) (Load, error) {
@@ -198,8 +198,8 @@ func TestSearchDoesNotBlameTheForwarderForOthers(t *testing.T) {
 	}
 }
 
-// TestSearchAmongOthers disturbs trials at random. One trial that decides often finds too little; a
-// majority of five does not, and never too much.
+// TestSearchAmongOthers disturbs trials at random. If one trial decides, the search often finds too
+// little; with a majority of five it does not, and it never finds too much.
 func TestSearchAmongOthers(t *testing.T) {
 	const capacity, searches = 4e5, 200
 	p := SearchParams{Min: 1000, Max: 1e6, Goals: []float64{0}, Trial: 200 * time.Millisecond, Final: time.Second}
@@ -252,7 +252,7 @@ func TestSearchRefuses(t *testing.T) {
 	}
 }
 
-// TestSearchStops ends with the error of whoever makes it stop.
+// TestSearchStops ends with the error that stops the search.
 func TestSearchStops(t *testing.T) {
 	p := SearchParams{Min: 1, Max: 10, Goals: []float64{0}, Trial: time.Second}
 	broken := errors.New("broken")

@@ -56,10 +56,10 @@ func (r *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// Verbatim begins the lines of a note that stay as they are, as in Markdown.
+// Verbatim begins lines of a note that are not wrapped, as in Markdown.
 const Verbatim = "    "
 
-// textTable writes columns that are aligned to the right, but the first one to the left.
+// textTable writes columns aligned to the right, the first one to the left.
 func textTable(w io.Writer, head []string, rows [][]string) {
 	rows = append([][]string{head}, rows...)
 	width := 0
@@ -70,11 +70,11 @@ func textTable(w io.Writer, head []string, rows [][]string) {
 	for _, row := range rows {
 		fmt.Fprintf(t, "%-*s\t%s\t\n", width, row[0], strings.Join(row[1:], "\t"))
 	}
-	_ = t.Flush() // if w fails, what is written last says so
+	_ = t.Flush() // if w fails, the last write reports it
 }
 
-// cells returns median, min, max, CV and unit as people read them, in the multiple of the unit that
-// suits the median. A CV over the threshold is marked.
+// cells returns median, min, max, CV and unit as text, scaled to suit the median. A CV above noisy
+// is marked.
 func (s Summary) cells(unit string) []string {
 	scale, unit := multiple(s.Median, unit)
 	mark := ""
@@ -91,8 +91,8 @@ type step struct {
 	name  string
 }
 
-// multiple returns the multiple of a unit in which a value has few digits, and its name. Units that
-// have none stay.
+// multiple returns the multiple of a unit in which a value has few digits, and its name. Other
+// units are returned unchanged.
 func multiple(value float64, unit string) (scale float64, name string) {
 	var steps []step
 	switch unit {
@@ -111,7 +111,7 @@ func multiple(value float64, unit string) (scale float64, name string) {
 	return 1, unit
 }
 
-// number writes a value with four digits, or with all of those before the point.
+// number formats a value with four digits, or with all digits before the point.
 func number(v float64) string {
 	switch a := math.Abs(v); {
 	case v == math.Trunc(v) || a >= 1000:
