@@ -2,22 +2,22 @@ package host
 
 import "fmt"
 
-// injectReserve is how many of the buffers for sending the flows leave to injected PFC frames.
+// injectReserve is how many of the send buffers are reserved for injected PFC frames.
 const injectReserve = 1
 
-// buffers is where the host's buffers are: free, in the port's fill ring, or handed over for
-// sending. A received frame is sunk at once, so its buffer is free again before Receive's caller
-// goes on.
+// buffers tracks the host's buffers: free, in the port's fill ring, or handed over for sending. A
+// received frame is sunk at once, so its buffer is free again before the caller of Receive
+// continues.
 type buffers struct {
 	memory []byte
 	mask   uint64   // BufferSize-1
 	shift  uint     // log2 BufferSize
 	first  uint64   // id of the first buffer
-	length []uint32 // of the frame in a buffer handed over for sending, by id-first; 0: it isn't
+	length []uint32 // of the frame in a buffer handed over for sending, by id-first; 0: not handed over
 
-	free             []uint64 // stack of buffer addresses; capacity: all of them
+	free             []uint64 // stack of buffer addresses with capacity for all of them
 	inFill, inTX     int
-	fillMost, txMost int // together all of them, so that neither side starves the other
+	fillMost, txMost int // bounds that add up to all buffers, so neither side starves the other
 }
 
 func newBuffers(memory []byte, size, first, n int) buffers {
@@ -40,14 +40,15 @@ func newBuffers(memory []byte, size, first, n int) buffers {
 	return b
 }
 
-// absent is the room on the stack for the buffers that are not on it: where Complete may store
-// theirs.
+// absent returns the part of the stack for buffers that are in TX. Complete may store their
+// addresses there.
 func (b *buffers) absent() []uint64 {
 	return b.free[len(b.free) : len(b.free)+b.inTX]
 }
 
 // completed takes back the first n buffers that Complete stored in absent. It returns the bytes of
-// their frames, and how many were back already: some kernels complete a buffer twice.
+// their frames, and the number of buffers that were back already: some kernels complete a buffer
+// twice.
 func (b *buffers) completed(n int) (bytes, twice int) {
 	for _, addr := range b.absent()[:n] {
 		length := &b.length[addr>>b.shift-b.first]
@@ -63,13 +64,14 @@ func (b *buffers) completed(n int) (bytes, twice int) {
 	return bytes, twice
 }
 
-// wanted is the top of the stack that should go to the fill ring now.
+// wanted returns the top of the stack: the buffers that should go to the fill ring now.
 func (b *buffers) wanted() []uint64 {
 	n := b.fillMost - b.inFill
 	return b.free[len(b.free)-n:]
 }
 
-// filled removes the first n of the want buffers on top of the stack, which the fill ring took.
+// filled removes the first n of the want buffers on top of the stack, which the fill ring has
+// taken.
 func (b *buffers) filled(want, n int) {
 	top := b.free[len(b.free)-want:]
 	copy(top, top[n:])
@@ -77,7 +79,7 @@ func (b *buffers) filled(want, n int) {
 	b.inFill += n
 }
 
-// received takes back a buffer from the receive ring once its frame has been sunk.
+// received takes back a buffer whose received frame has been sunk.
 func (b *buffers) received(addr uint64) {
 	if b.inFill == 0 {
 		panic(fmt.Sprintf("host: received a frame at %#x, but no buffer was in the fill ring", addr))
@@ -86,12 +88,12 @@ func (b *buffers) received(addr uint64) {
 	b.free = append(b.free, addr&^b.mask)
 }
 
-// sendable returns how many buffers may be taken for sending.
+// sendable returns how many more buffers may be used for sending.
 func (b *buffers) sendable() int {
 	return b.txMost - b.inTX
 }
 
-// take returns the address and memory of a free buffer for a frame of length bytes to be sent.
+// take returns the address and memory of a free buffer for sending a frame of length bytes.
 func (b *buffers) take(length int) (uint64, []byte) {
 	addr := b.free[len(b.free)-1]
 	b.free = b.free[:len(b.free)-1]

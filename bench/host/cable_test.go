@@ -20,13 +20,14 @@ const (
 	gigabit = 1_000_000_000
 )
 
-// fakePort is one end of a cable. What the host hands over waits in tx until the cable carries it.
+// fakePort is one end of a cable. Frames that the host hands over wait in tx until the cable
+// carries them.
 type fakePort struct {
 	memory []byte
 	fill   []uint64
 	rx, tx []pmd.Desc
 	done   []uint64
-	room   func() int // how many the next Fill or Transmit takes; nil: all
+	room   func() int // how many frames the next Fill or Transmit takes; nil: all
 	held   bool       // the cable carries nothing from here
 	missed int        // frames that found no buffer
 }
@@ -76,7 +77,7 @@ func (p *fakePort) Flush()           {}
 func (p *fakePort) Waiting() int     { return 0 }
 func (p *fakePort) Stats() pmd.Stats { return pmd.Stats{} }
 
-// deliver receives a frame, somewhere inside the buffer as the kernel does.
+// deliver receives a frame at an offset inside the buffer, as the kernel does.
 func (p *fakePort) deliver(b []byte) {
 	if len(p.fill) == 0 {
 		p.missed++
@@ -88,14 +89,14 @@ func (p *fakePort) deliver(b []byte) {
 	p.rx = append(p.rx, pmd.Desc{Addr: addr, Len: uint32(len(b))})
 }
 
-// rig is two hosts joined by a cable that carries at once, in virtual time.
+// rig is two hosts joined by a cable without delay, in virtual time.
 type rig struct {
 	t            rapid.TB
 	now          int64
 	a, b         *Host
 	portA, portB *fakePort
 	tap          func(b []byte)          // sees what A sends
-	fault        func(b []byte) [][]byte // what becomes of a frame that A sends; nil: it arrives
+	fault        func(b []byte) [][]byte // returns what arrives of a frame that A sends; nil: the frame itself
 }
 
 func newRig(t rapid.TB, a, b Params) *rig {
@@ -119,7 +120,7 @@ func newHost(t rapid.TB, p Params, port *fakePort) *Host {
 	return h
 }
 
-// step steps both hosts, carries what they sent, and lets ns pass.
+// step steps both hosts, carries the frames that they sent, and advances time by ns.
 func (r *rig) step(ns int64) {
 	r.a.Step(r.now)
 	r.b.Step(r.now)
@@ -151,7 +152,7 @@ func (r *rig) carry(from, to *fakePort, tap func([]byte), fault func([]byte) [][
 	from.tx = from.tx[:0]
 }
 
-// conserved checks that every buffer is where its host believes it is.
+// conserved checks that every buffer is where its host believes it to be.
 func (r *rig) conserved(h *Host, p *fakePort) {
 	b := &h.buffers
 	if len(b.free)+b.inFill+b.inTX != testBuffers || b.inFill != len(p.fill)+len(p.rx) ||
@@ -168,7 +169,7 @@ func (r *rig) run(ns, step int64) {
 	}
 }
 
-// settle stops both hosts and steps until nothing is under way.
+// settle stops both hosts and steps until neither has work.
 func (r *rig) settle() {
 	r.a.Stop()
 	r.b.Stop()

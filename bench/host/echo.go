@@ -14,11 +14,11 @@ const (
 	icmpRequest, icmpReply = 8, 0
 )
 
-// arpEthernet is how an ARP packet for IPv4 on Ethernet begins (RFC 826): hardware 1, protocol
-// 0x0800, lengths 6 and 4.
+// arpEthernet is the start of an ARP packet for IPv4 on Ethernet (RFC 826): hardware type 1,
+// protocol 0x0800, lengths 6 and 4.
 const arpEthernet = 0x0001_0800_0604
 
-// echo answers ARP requests for any IPv4 address, pings to any address, and nothing else.
+// echo answers ARP requests for any IPv4 address and pings to any address. It answers nothing else.
 type echo struct {
 	memory   []byte
 	mac      frame.MAC
@@ -39,7 +39,7 @@ func (e *echo) rewrite(_ int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
 	return burst[:n], burst[n:]
 }
 
-// answerARP makes an ARP request the reply to it: whatever address was asked for, it is here.
+// answerARP turns an ARP request into the reply, whatever address it asks for.
 func (e *echo) answerARP(b []byte) bool {
 	var h frame.Header
 	if frame.Parse(b, &h) != frame.OK || h.Type != typeARP {
@@ -57,9 +57,8 @@ func (e *echo) answerARP(b []byte) bool {
 	return true
 }
 
-// answerPing makes an ICMP echo request, in one piece, the reply to it. The reply to one sent to a
-// group comes from this station, though from an IP address that can only be the group's: there is
-// no other.
+// answerPing turns an unfragmented ICMP echo request into the reply. The reply to a request to a
+// group comes from this port's MAC address, but from the group's IP address: the port has no other.
 func (e *echo) answerPing(b []byte) bool {
 	p := parsePacket(b)
 	if p.version != 4 || !p.has(protocolICMP, echoLength) {
@@ -70,8 +69,8 @@ func (e *echo) answerPing(b []byte) bool {
 		return false
 	}
 	icmp[0] = icmpReply
-	// The checksum goes up by what the type went down (RFC 1624, equation 3), so that one that was
-	// wrong stays wrong.
+	// The checksum increases by as much as the type decreases (RFC 1624, equation 3), so a wrong
+	// checksum stays wrong.
 	sum := uint64(^binary.BigEndian.Uint16(icmp[2:])) + (0xffff - icmpRequest<<8) + icmpReply<<8
 	binary.BigEndian.PutUint16(icmp[2:], notZero(checksum(sum))) // in a message of zeros 0 would be wrong
 	src, dst := p.addresses(b)

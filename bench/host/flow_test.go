@@ -15,8 +15,9 @@ func testUDP() *UDP {
 	return &UDP{Src: netip.MustParseAddrPort("10.254.0.0:65530"), Dst: netip.MustParseAddrPort("10.253.0.250:1001")}
 }
 
-// Streams take turns, each with sequence numbers of its own; sizes go round over all frames;
-// nothing is lost, and what was sent adds up, by a port that takes less than it is given too.
+// TestStreamsAndSizes: streams alternate and have their own sequence numbers; sizes rotate over all
+// frames; nothing is lost and the counters add up, even if the port takes fewer frames than
+// offered.
 func TestStreamsAndSizes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := Flow{ID: 5, Dst: macB, PCP: 3, Streams: rapid.IntRange(0, 9).Draw(t, "streams"),
@@ -67,7 +68,7 @@ func checkPaired(t rapid.TB, r *rig) {
 	}
 }
 
-// UDP test frames are what gopacket would have made of them.
+// TestDatagrams compares UDP test frames with those that gopacket builds.
 func TestDatagrams(t *testing.T) {
 	for _, pcp := range []uint8{0, 5} {
 		r := newRig(t,
@@ -109,8 +110,8 @@ func TestDatagrams(t *testing.T) {
 	}
 }
 
-// What looks like a test frame and has a wrong IP checksum is damaged; other datagrams are
-// nobody's.
+// TestDamagedDatagrams: a test frame with a wrong IP checksum counts as corrupt; other datagrams
+// count as other frames.
 func TestDamagedDatagrams(t *testing.T) {
 	good := make([]byte, 100)
 	h := newHeader(&Flow{Dst: macB, UDP: testUDP()}, macA)
@@ -163,7 +164,7 @@ func TestInjectionOnceAndAgain(t *testing.T) {
 	}
 }
 
-// A storm that asks for more than the line carries gets the line, no more.
+// TestStormBeyondTheLine: a pause storm beyond line rate gets line rate and no more.
 func TestStormBeyondTheLine(t *testing.T) {
 	r := newRig(t, Params{Speed: gigabit, Injection: Injection{Frame: pfc.Frame{Enable: 1}, Interval: 1},
 		Flows: []Flow{{ID: 1, Dst: macB, Size: 60}}}, Params{Speed: gigabit})

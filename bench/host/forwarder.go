@@ -9,28 +9,28 @@ import (
 
 // ForwarderParams describes a Forwarder.
 type ForwarderParams struct {
-	Mode  string // one of Modes that forwards
+	Mode  string // a forwarding mode of Modes
 	Ports []Station
-	Noise Noise // of mode noisy
+	Noise Noise // for mode noisy
 
 	Memory     []byte // of all ports (UMEM)
 	BufferSize int    // bytes, a power of two
-	First      int    // the forwarder's buffers are First..First+Buffers-1 of Memory; nobody else touches them
-	Buffers    int    // shared equally by the ports: half of each share, less what noise queues, is for reception
-	Burst      int    // frames received from a port in one Step at most, up to MaxBurst; default 64
+	First      int    // the forwarder alone uses buffers First..First+Buffers-1 of Memory
+	Buffers    int    // shared equally by the ports: half of each share, less the queue of Noise, is for reception
+	Burst      int    // most frames received from a port in one Step, up to MaxBurst; default 64
 }
 
-// Station is a port of a Forwarder.
+// Station is a port of a Forwarder with its addresses.
 type Station struct {
 	Port pmd.Port
 	MAC  frame.MAC // the port's own address
-	Peer frame.MAC // the address of the station behind it; default 02:00:00:00:00:nn for port nn, as testpmd has it
+	Peer frame.MAC // address of the host behind the port; default 02:00:00:00:00:nn for port nn, as in testpmd
 }
 
-// Forwarder passes frames between its ports as testpmd does: from port 0 to port 1 and back, 2 to
-// 3, and so on; a single port sends what it received, and so does every port in mode icmpecho. What
-// a full TX ring does not take is dropped and counted. Like a Host it is stepped by its caller, to
-// whose goroutine it belongs.
+// Forwarder passes frames between its ports as testpmd does: between ports 0 and 1, 2 and 3, and so
+// on. A single port sends back what it receives, and so does every port in mode icmpecho. Frames
+// that a full TX ring does not take are dropped and counted. Like a Host, a Forwarder is stepped by
+// its caller and belongs to that goroutine.
 type Forwarder struct {
 	memory []byte
 	size   uint64 // BufferSize
@@ -41,17 +41,17 @@ type Forwarder struct {
 	ports  []forwarderPort
 }
 
-// forwarderPort is a port, and the way of the frames that it receives.
+// forwarderPort is a port and the direction of the frames that it receives.
 type forwarderPort struct {
 	pmd.Port
 	to       int // the port that sends what this one receives
 	mode     rewriter
 	counters Counters
-	fillMost int // buffers for reception at most
-	inFill   int // buffers in the fill ring, or holding a frame that was not received yet
+	fillMost int // most buffers for reception
+	inFill   int // buffers in the fill ring, or with a frame that has not been received yet
 }
 
-// NewForwarder returns a forwarder that begins with its first Step.
+// NewForwarder returns a forwarder. It starts with its first Step.
 func NewForwarder(p ForwarderParams) (*Forwarder, error) {
 	if p.Burst == 0 {
 		p.Burst = burst
@@ -110,7 +110,7 @@ func (p *ForwarderParams) validate(mode Mode) error {
 	return nil
 }
 
-// rewriter returns the mode at work on what a port receives.
+// rewriter returns the mode's rewriter for frames that a port receives.
 func (p *ForwarderParams) rewriter(mode Mode, port *forwarderPort) rewriter {
 	out := p.Ports[port.to]
 	if out.Peer == 0 {
@@ -120,12 +120,12 @@ func (p *ForwarderParams) rewriter(mode Mode, port *forwarderPort) rewriter {
 		noise: p.Noise})
 }
 
-// DefaultPeer is the address that testpmd sends to from a port unless it is told another one.
+// DefaultPeer returns testpmd's default destination address for frames sent from a port.
 func DefaultPeer(port int) frame.MAC { return 0x0200_0000_0000 + frame.MAC(port) }
 
-// Step runs the forwarder once: each port takes back what was sent, fills, and receives a burst,
-// which its mode rewrites and its partner sends. It returns how many buffers and frames moved; 0
-// means that there was nothing to do.
+// Step runs the forwarder once: each port takes back sent buffers, fills, and receives a burst,
+// which its mode rewrites and its partner sends. It returns the number of buffers and frames moved;
+// 0 means that there was nothing to do.
 func (f *Forwarder) Step(now int64) int {
 	work := 0
 	for i := range f.ports {
@@ -148,7 +148,7 @@ func (f *Forwarder) Step(now int64) int {
 	return work
 }
 
-// complete takes back the buffers of frames that have left, each once: some kernels complete a
+// complete takes back the buffers of sent frames, each one time only: some kernels complete a
 // buffer twice.
 func (f *Forwarder) complete(p *forwarderPort) int {
 	n := p.Complete(f.free[len(f.free):cap(f.free)])
@@ -164,7 +164,7 @@ func (f *Forwarder) complete(p *forwarderPort) int {
 	return n
 }
 
-// buffer returns the address of the buffer that addr lies in.
+// buffer returns the address of the buffer that contains addr.
 func (f *Forwarder) buffer(addr uint64) uint64 { return addr &^ (f.size - 1) }
 
 func (f *Forwarder) sentMark(addr uint64) *bool { return &f.sent[addr/f.size-f.first] }

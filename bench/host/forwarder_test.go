@@ -22,7 +22,7 @@ const (
 	benchMAC1 = frame.MAC(0x0200_0000_00a1)
 )
 
-// table is a forwarder with a wire in memory to each port; the test sends and receives at the far
+// table is a forwarder with an in-memory wire at each port. The test sends and receives at the far
 // ends.
 type table struct {
 	t         rapid.TB
@@ -67,7 +67,7 @@ func newTable(t rapid.TB, ports int, p ForwarderParams) *table {
 	return x
 }
 
-// send sends a frame to a port, at the next step.
+// send sends a frame to a port at the next step.
 func (x *table) send(port int, b []byte) {
 	x.t.Helper()
 	f := &x.far[port]
@@ -82,7 +82,7 @@ func (x *table) send(port int, b []byte) {
 	f.port.Complete(make([]uint64, 1))
 }
 
-// step lets a microsecond pass.
+// step steps the forwarder and advances time by a microsecond.
 func (x *table) step() {
 	x.forwarder.Step(x.now)
 	x.now += 1000
@@ -103,7 +103,7 @@ func (x *table) run(steps int) {
 	}
 }
 
-// exchange sends a frame to a port and returns what comes out of another one.
+// exchange sends a frame to a port and returns the frame that another port sends.
 func (x *table) exchange(in, out int, b []byte) []byte {
 	x.t.Helper()
 	before := len(x.far[out].got)
@@ -136,7 +136,7 @@ func (x *table) conserved(held int) {
 	}
 }
 
-// serialize makes a frame with right lengths and checksums.
+// serialize returns a frame with correct lengths and checksums.
 func serialize(t rapid.TB, l ...gopacket.SerializableLayer) []byte {
 	t.Helper()
 	b := gopacket.NewSerializeBuffer()
@@ -151,17 +151,17 @@ func serialize(t rapid.TB, l ...gopacket.SerializableLayer) []byte {
 	return out
 }
 
-// experimental is a protocol that nothing has (RFC 3692, 2.1).
+// experimental is an unassigned protocol (RFC 3692, 2.1).
 const experimental = layers.IPProtocol(253)
 
 // drawn is a random frame.
 type drawn struct {
 	bytes     []byte
-	transport bool // it has UDP or TCP
+	transport bool // has UDP or TCP
 }
 
-// drawFrame draws a frame: tagged or not, twice or not, IPv4 with options, IPv6 or neither, UDP,
-// TCP or neither.
+// drawFrame draws a frame with zero to two tags, with IPv4 with options, IPv6 or neither, and with
+// UDP, TCP or neither.
 func drawFrame(t *rapid.T) (d drawn) {
 	mac := func(name string) net.HardwareAddr { return rapid.SliceOfN(rapid.Byte(), 6, 6).Draw(t, name) }
 	e := &layers.Ethernet{SrcMAC: mac("src"), DstMAC: mac("dst")}
@@ -216,7 +216,7 @@ func drawFrame(t *rapid.T) (d drawn) {
 	return d
 }
 
-// parsed is a frame as gopacket reads it.
+// parsed parses a frame with gopacket.
 func parsed(b []byte) gopacket.Packet {
 	p := gopacket.NewPacket(b, layers.LayerTypeEthernet, gopacket.Default)
 	if udp, ok := p.TransportLayer().(*layers.UDP); ok {
@@ -228,7 +228,7 @@ func parsed(b []byte) gopacket.Packet {
 	return p
 }
 
-// checksumsRight tells whether gopacket finds the checksums of IPv4, UDP and TCP right.
+// checksumsRight reports whether gopacket accepts the checksums of IPv4, UDP and TCP.
 func checksumsRight(t rapid.TB, b []byte) bool {
 	t.Helper()
 	p := parsed(b)
@@ -272,7 +272,7 @@ func TestModeMAC(t *testing.T) {
 
 func bytesOf(m frame.MAC) []byte { b := m.Bytes(); return b[:] }
 
-// Swapping twice is swapping not at all, and once is what gopacket says it is.
+// TestSwapsAreInvolutions: swapping twice restores the frame, and one swap agrees with gopacket.
 func TestSwapsAreInvolutions(t *testing.T) {
 	for _, mode := range []string{"macswap", "5tswap"} {
 		rapid.Check(t, func(t *rapid.T) {
@@ -305,8 +305,8 @@ func TestSwapsAreInvolutions(t *testing.T) {
 	}
 }
 
-// Whatever was done to checksums, csum makes them right, counts them, and changes nothing else
-// behind the addresses.
+// TestModeChecksum: csum corrects and counts wrong checksums, and changes nothing else behind the
+// addresses.
 func TestModeChecksum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := newTable(t, 2, ForwarderParams{Mode: "csum"})
@@ -321,7 +321,7 @@ func TestModeChecksum(t *testing.T) {
 		if d.transport && rapid.Bool().Draw(t, "spoil transport") {
 			at := p.transport + map[uint8]int{protocolUDP: 6, protocolTCP: 16}[p.protocol]
 			old := binary.BigEndian.Uint16(spoilt[at:])
-			if old != 0x5500 { // UDP: 0 would be none
+			if old != 0x5500 { // UDP: 0 would mean no checksum
 				spoilt[at] ^= 0x55
 				want.BadTransportChecksums = 1
 			}
@@ -340,7 +340,8 @@ func TestModeChecksum(t *testing.T) {
 	})
 }
 
-// UDP without a checksum stays without; of fragments only the IP header's is known.
+// TestModeChecksumLeavesAlone: csum adds no checksum to UDP without one, and touches only the IP
+// checksum of fragments.
 func TestModeChecksumLeavesAlone(t *testing.T) {
 	udp := &layers.UDP{SrcPort: 1, DstPort: 2}
 	ip := &layers.IPv4{Version: 4, TTL: 1, Protocol: layers.IPProtocolUDP, SrcIP: net.IP{1, 2, 3, 4},
@@ -410,7 +411,7 @@ func TestEchoAnswersPing(t *testing.T) {
 		ip.SrcIP, ip.DstIP = ip.DstIP, ip.SrcIP
 		icmp.TypeCode = layers.CreateICMPv4TypeCode(layers.ICMPv4TypeEchoReply, 0)
 		want := serialize(t, e, ip, icmp, payload)
-		// The two forms of zero are the same sum (RFC 1624).
+		// Both forms of zero are the same sum (RFC 1624).
 		got := x.exchange(0, 0, request)
 		if !checksumsRight(t, got) {
 			t.Fatal("checksums of the answer are wrong")
@@ -435,8 +436,8 @@ func TestEchoDropsWhatIsNoQuestion(t *testing.T) {
 	x.conserved(0)
 }
 
-// The queue of mode noisy keeps order and holds back as many frames as it has room for, until it is
-// time to empty it.
+// TestNoisyQueue: the queue of mode noisy keeps the order and holds as many frames as it has room
+// for, until it is flushed.
 func TestNoisyQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		queue := rapid.IntRange(0, 100).Draw(t, "queue")
@@ -445,7 +446,7 @@ func TestNoisyQueue(t *testing.T) {
 			Noise: Noise{Mode: "macswap", Queue: queue, FlushAfter: flush, Memory: 4096, Reads: 2, Writes: 1,
 				ReadWrites: 1}})
 		sent := 0
-		for range 10 { // not for long: the queue is not emptied yet
+		for range 10 { // not long enough for a flush
 			for range rapid.IntRange(0, 10).Draw(t, "frames") {
 				x.send(0, testFrame(macB, 1, uint64(sent), 100, false))
 				sent++
@@ -485,7 +486,8 @@ func TestNoiseTouchesMemory(t *testing.T) {
 	}
 }
 
-// What a full TX ring does not take is dropped and counted, and its buffers come back.
+// TestForwarderDropsWhatDoesNotFit: frames that a full TX ring does not take are dropped and
+// counted, and their buffers come back.
 func TestForwarderDropsWhatDoesNotFit(t *testing.T) {
 	in, out := newFakePort(), newFakePort()
 	memory := make([]byte, testBuffer*testBuffers)
@@ -511,8 +513,8 @@ func TestForwarderDropsWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// completeTwice takes what a port has to send, and completes each buffer two times, as some kernels
-// do.
+// completeTwice takes the frames to send from a port and completes each buffer twice, as some
+// kernels do.
 func completeTwice(p *fakePort) {
 	for _, d := range p.tx {
 		p.done = append(p.done, d.Addr, d.Addr+1)
@@ -520,7 +522,7 @@ func completeTwice(p *fakePort) {
 	p.tx = p.tx[:0]
 }
 
-// freeOnce fails if a buffer is free twice.
+// freeOnce fails if a buffer is on the free list twice.
 func freeOnce(t *testing.T, free []uint64) {
 	t.Helper()
 	if n := len(free); len(slices.Compact(slices.Sorted(slices.Values(free)))) != n {
@@ -528,7 +530,8 @@ func freeOnce(t *testing.T, free []uint64) {
 	}
 }
 
-// What comes back twice is taken once, and counted.
+// TestForwarderTakesBuffersBackOnce: a buffer that is completed twice is taken back once and
+// counted.
 func TestForwarderTakesBuffersBackOnce(t *testing.T) {
 	port := newFakePort()
 	f, err := NewForwarder(ForwarderParams{Mode: "io", Memory: port.memory, BufferSize: testBuffer,
@@ -617,7 +620,8 @@ func TestForwardingAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Whatever arrives, no mode reads or writes beyond it, and the two swaps undo themselves.
+// FuzzModes: whatever arrives, no mode reads or writes beyond the frame, and the two swaps are
+// involutions.
 func FuzzModes(f *testing.F) {
 	f.Add(testFrame(macB, 1, 0, 60, true))
 	f.Add([]byte{1, 2, 3})
@@ -629,7 +633,7 @@ func FuzzModes(f *testing.F) {
 			if m.rewriter == nil {
 				continue
 			}
-			// The frame ends with the memory, so that what goes beyond it is found.
+			// The frame ends where the memory ends, so an access beyond it panics.
 			memory := slices.Clone(b)[:len(b):len(b)]
 			r := m.rewriter(lane{memory: memory, src: macA, peer: macB, counters: &Counters{},
 				noise: Noise{Mode: "mac"}})

@@ -7,17 +7,17 @@ import (
 	"sluice/internal/frame"
 )
 
-// UDP makes test frames UDP datagrams over IPv4. Stream n of a flow has n added to the port of Src
-// and to the address of Dst, so that whatever tells flows apart by either, tells streams apart.
+// UDP makes test frames UDP datagrams over IPv4. Stream n of a flow adds n to the port of Src and
+// to the address of Dst, so a device that tells flows apart by either one also tells streams apart.
 type UDP struct{ Src, Dst netip.AddrPort }
 
-// MinUDPSize is how long a test frame over UDP is at least, bytes without FCS, with or without a
-// tag.
+// MinUDPSize is the minimum length of a test frame over UDP, in bytes without FCS, with or without
+// a tag.
 const MinUDPSize = ethernetLength + tagLength + ipv4Length + udpLength + stampLength
 
 const timeToLive = 64
 
-// header is what a flow's frames begin with.
+// header is the header of a flow's frames.
 type header struct {
 	bytes  [ethernetLength + tagLength + ipv4Length + udpLength]byte
 	length int
@@ -43,8 +43,8 @@ func newHeader(f *Flow, src frame.MAC) header {
 	return h
 }
 
-// put writes the header of a frame of len(b) bytes and returns its length. UDP has no checksum (RFC
-// 768 allows that over IPv4): the stamp has one.
+// put writes the header of a frame of len(b) bytes and returns its length. UDP has no checksum,
+// which RFC 768 allows over IPv4: the stamp has one.
 func (h *header) put(b []byte, stream uint32) int {
 	copy(b, h.bytes[:h.length])
 	if h.udp == nil {
@@ -61,8 +61,8 @@ func (h *header) put(b []byte, stream uint32) int {
 	return h.length
 }
 
-// testDatagram returns what the UDP datagram in frame b carries if that begins like a test frame's
-// stamp, else nil; sound says that the IPv4 header's checksum is right.
+// testDatagram returns the payload of the UDP datagram in frame b if it begins like a test frame's
+// stamp, else nil. sound reports whether the IPv4 header's checksum is correct.
 func testDatagram(b []byte) (payload []byte, sound bool) {
 	p := parsePacket(b)
 	if p.version != 4 || !p.has(protocolUDP, udpLength) {

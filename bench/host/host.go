@@ -1,13 +1,12 @@
-// Package host is the host at the end of a cable: the traffic generator and sink that tests, the
-// demo and the benchmarks talk to. A Host sends flows of test frames through a pmd.Port, paced like
-// a NIC on a line of a given speed, and checks the test frames it receives for loss, order,
-// duplication and corruption. It honours PFC (IEEE 802.1Qbb) with a configurable reaction delay, or
-// ignores it, and sends PFC frames on demand. A Forwarder passes on what it receives, in the
-// forward modes of DPDK's testpmd.
+// Package host is the host at the end of a cable: traffic generator and sink for tests, the demo
+// and benchmarks. A Host sends flows of test frames through a pmd.Port, paced like a NIC on a line
+// of a given speed. It checks received test frames for loss, order, duplication and corruption. It
+// honours PFC (IEEE 802.1Qbb) with a configurable reaction delay, or ignores it, and sends PFC
+// frames on demand. A Forwarder forwards what it receives, in the forward modes of DPDK's testpmd.
 //
-// A host is stepped by its caller, in real or in virtual time; one loop may step several hosts. All
-// methods belong to the goroutine that steps it. Hosts that exchange frames share one time base,
-// since frames carry the time they were sent.
+// The caller steps a host, in real or in virtual time; one loop may step several hosts. All methods
+// belong to the goroutine that steps the host. Hosts that exchange frames share one time base,
+// since frames carry their time of sending.
 package host
 
 import (
@@ -19,8 +18,8 @@ import (
 )
 
 const (
-	// MinSize and MaxSize bound a test frame, in bytes without FCS; MaxSize is beyond any jumbo
-	// frame in use.
+	// MinSize and MaxSize bound a test frame, in bytes without FCS. MaxSize exceeds any jumbo frame
+	// in use.
 	MinSize, MaxSize = 60, 10_000
 
 	burst      = 64      // default of Params.Burst
@@ -28,20 +27,20 @@ const (
 	catchUp    = 100_000 // default of Params.CatchUp
 )
 
-// MaxBurst bounds Params.Burst and ForwarderParams.Burst; testpmd's bound.
+// MaxBurst bounds Params.Burst and ForwarderParams.Burst, as in testpmd.
 const MaxBurst = 512
 
-// Flow is a stream of test frames, or several streams that take turns, frame by frame, at one rate.
+// Flow is one stream of test frames, or several streams that alternate frame by frame at one rate.
 type Flow struct {
 	ID      uint32    // tells streams apart at the sink: unique among all hosts of a test
-	Streams int       // with the IDs from ID on and sequence numbers of their own; 0: 1
+	Streams int       // with consecutive IDs from ID on and their own sequence numbers; 0: 1
 	Dst     frame.MAC // the sink's address, or a group address
 	VID     uint16    // 0 with a PCP: priority-tagged; 0 with PCP 0: untagged
-	PCP     uint8     // priority, 0..7: what PFC pauses
-	Size    int       // bytes without FCS, MinSize..MaxSize (UDP: MinUDPSize..) and no more than a buffer
-	Sizes   []int     // instead of Size: what the frames take in turn
+	PCP     uint8     // priority, 0..7, that PFC pauses
+	Size    int       // bytes without FCS, MinSize..MaxSize (UDP: MinUDPSize..), at most a buffer
+	Sizes   []int     // instead of Size: sizes that the frames take in turn
 	UDP     *UDP      // nil: the frames have the EtherType TestType; else they are UDP datagrams
-	Rate    uint64    // bit/s on the wire, Overhead included; 0: as fast as the line. What PFC held back is sent later
+	Rate    uint64    // bit/s on the wire, Overhead included; 0: line rate. Frames that PFC held back are sent later
 	Count   uint64    // frames to send; 0: until Stop
 }
 
@@ -50,31 +49,31 @@ type Params struct {
 	Port       pmd.Port
 	Memory     []byte // the port's memory (UMEM)
 	BufferSize int    // bytes, a power of two
-	First      int    // the host's buffers are First..First+Buffers-1 of Memory; nobody else touches them
-	Buffers    int    // half of them are kept in the fill ring at most, the other half is for sending
+	First      int    // the host alone uses buffers First..First+Buffers-1 of Memory
+	Buffers    int    // at most half of them are in the fill ring; the other half is for sending
 
 	MAC      frame.MAC
-	Speed    uint64 // bit/s of the host's line: what it sends never exceeds that
-	InFlight int    // bytes (without FCS) handed to the port and not completed, at most: part of the response to PFC
+	Speed    uint64 // bit/s of the host's line, which it never exceeds
+	InFlight int    // most bytes (without FCS) handed to the port and not completed: part of the response to PFC
 	Flows    []Flow // sent round robin, from the first Step on
-	FlowIDs  int    // the sink follows flows with an ID below this; default 64
+	FlowIDs  int    // the sink tracks flows with an ID below this; default 64
 
 	Priorities    uint8 // bit n: PFC is honoured on priority n; 0: a host that ignores PFC
 	ReactionDelay int64 // ns from receiving a PFC frame to honouring it
 	Injection     Injection
 
-	// CatchUp bounds, in ns, how much line time that went by between two Steps is made up for when
-	// frames were waiting for the line; default 100 µs. Over any time t a host sends up to (t +
-	// CatchUp) * Speed and a frame.
+	// CatchUp bounds, in ns, how much unused line time between two Steps a host makes up for when
+	// frames were waiting for the line; default 100 µs. In any time t a host sends up to (t +
+	// CatchUp) * Speed and one frame.
 	CatchUp int64
-	Burst   int // frames received and frames sent in one Step at most, up to MaxBurst; default 64
+	Burst   int // most frames received and most frames sent in one Step, up to MaxBurst; default 64
 }
 
-// Injection makes a host send PFC frames by itself, whether it is congested or not: with Interval 0
-// one, at the first Step, else a pause storm.
+// Injection makes a host send PFC frames regardless of congestion: one at the first Step if
+// Interval is 0, else a pause storm.
 type Injection struct {
-	Frame    pfc.Frame // which priorities it tells to pause, and for how long; no priority: nothing is sent
-	Interval int64     // ns from one frame to the next, one a Step at the most
+	Frame    pfc.Frame // priorities to pause, and for how long; no priority: nothing is sent
+	Interval int64     // ns between frames, at most one per Step
 }
 
 // Host is a generator and sink on one port.
@@ -99,7 +98,7 @@ type Host struct {
 	injectAt  int64 // ns: when the next frame of injection is due
 
 	inject     [injectMost]pfc.Frame
-	injectHead uint64 // next to send, hence frames sent
+	injectHead uint64 // next to send, so also the number of frames sent
 	injectTail uint64
 	injectCost span
 
@@ -107,7 +106,7 @@ type Host struct {
 	sink     sink
 }
 
-// New returns a host that starts to send at its first Step.
+// New returns a host that starts sending at its first Step.
 func New(p Params) (*Host, error) {
 	if err := p.validate(); err != nil {
 		return nil, fmt.Errorf("host %v: %w", p.MAC, err)
@@ -172,7 +171,7 @@ func (p *Params) validate() error {
 	return nil
 }
 
-// validate checks a flow of a host with buffers of longest bytes and inFlight bytes allowed in
+// validate checks a flow of a host with buffers of longest bytes and at most inFlight bytes in
 // flight.
 func (f *Flow) validate(longest, inFlight int) error {
 	shortest := MinSize
@@ -211,8 +210,8 @@ func (f *Flow) sizes() []int {
 }
 
 // Step runs the host once: it takes back sent buffers, fills, sinks one burst, sends one burst, and
-// flushes. It returns how many buffers and frames moved; 0 means that there was nothing to do at
-// this time.
+// flushes. It returns the number of buffers and frames moved; 0 means that there was nothing to do
+// at this time.
 func (h *Host) Step(now int64) int {
 	if !h.started {
 		h.start(now)
@@ -273,8 +272,8 @@ func (h *Host) receive(now int64) int {
 	return n
 }
 
-// Inject queues a PFC frame to be sent ahead of the flows, as soon as the line is free. It reports
-// false when too many wait already.
+// Inject queues a PFC frame to be sent ahead of the flows as soon as the line is free. It returns
+// false if too many frames are queued already.
 func (h *Host) Inject(f pfc.Frame) bool {
 	if h.injectTail-h.injectHead == injectMost {
 		return false
@@ -284,8 +283,8 @@ func (h *Host) Inject(f pfc.Frame) bool {
 	return true
 }
 
-// repeat injects the frame that is due and says when the next one is. What a loop that was late has
-// missed is not made up for.
+// repeat injects the frame that is due and schedules the next one. It does not make up for frames
+// that a late loop has missed.
 func (h *Host) repeat(now int64) {
 	h.Inject(h.injection.Frame)
 	if h.injectAt = never; h.injection.Interval > 0 {
@@ -293,9 +292,9 @@ func (h *Host) repeat(now int64) {
 	}
 }
 
-// Stop ends all flows and the injection. The host keeps receiving, answering completions and
-// sending frames that were injected as long as it is stepped, so that what is under way arrives and
-// totals can be compared.
+// Stop ends all flows and the injection. While it is stepped, the host keeps receiving, taking back
+// completed buffers and sending injected frames, so that frames in flight arrive and totals can be
+// compared.
 func (h *Host) Stop() {
 	for i := range h.flows {
 		h.flows[i].limit = h.flows[i].sent
@@ -303,7 +302,7 @@ func (h *Host) Stop() {
 	h.injectAt = never
 }
 
-// Finished reports whether every flow has sent what it had to and the port holds none of the host's
+// Finished reports whether every flow has sent all its frames and the port holds none of the host's
 // frames.
 func (h *Host) Finished() bool {
 	for i := range h.flows {

@@ -68,8 +68,8 @@ func TestFramesCarryTheirTag(t *testing.T) {
 	}
 }
 
-// A port that takes only some of the frames must change nothing but the rate: no gap, no
-// repetition.
+// TestPortThatTakesLess: a port that takes only some of the frames changes only the rate. There are
+// no gaps and no repetitions.
 func TestPortThatTakesLess(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := newRig(t, Params{Speed: 10 * gigabit, Flows: []Flow{
@@ -86,7 +86,7 @@ func TestPortThatTakesLess(t *testing.T) {
 			r.step(2000)
 		}
 		r.portA.room = nil
-		for range 100 { // what was held back is made up for
+		for range 100 { // the delayed frames are made up for
 			r.step(2000)
 		}
 		if n, due := r.a.flows[1].sent, uint64(r.now-2000-start)/4192+1; n != due && n != due-1 {
@@ -151,7 +151,7 @@ func TestInFlightIsBounded(t *testing.T) {
 	}
 }
 
-// Buffers for reception are kept back, whatever the flows would like to have.
+// TestSendingNeverStarvesReception: buffers for reception stay reserved, whatever the flows demand.
 func TestSendingNeverStarvesReception(t *testing.T) {
 	port := newFakePort()
 	h := newHost(t, Params{MAC: macA, Speed: 100 * gigabit, InFlight: 1 << 30,
@@ -230,8 +230,8 @@ func TestStepAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkStep measures a frame's whole life: built, handed over, copied to the other end,
-// received and checked. The copy is the fake cable's.
+// BenchmarkStep measures a frame's whole life: building, sending, copying by the fake cable,
+// receiving and checking.
 func BenchmarkStep(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -251,7 +251,7 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// BenchmarkIdleStep measures a Step that finds nothing to do.
+// BenchmarkIdleStep measures a Step without work.
 func BenchmarkIdleStep(b *testing.B) {
 	r := newRig(b, Params{Speed: gigabit, Flows: []Flow{{ID: 1, Dst: macB, Size: 60, Rate: 1}}}, Params{Speed: gigabit})
 	r.run(10_000, 1000)
@@ -260,7 +260,7 @@ func BenchmarkIdleStep(b *testing.B) {
 	}
 }
 
-// What comes back twice is taken once, and counted.
+// TestHostTakesBuffersBackOnce: a buffer that is completed twice is taken back once and counted.
 func TestHostTakesBuffersBackOnce(t *testing.T) {
 	port := newFakePort()
 	h := newHost(t, Params{MAC: macA, Speed: 10 * gigabit, Flows: []Flow{{Dst: macB, Size: 60, Count: 200}}}, port)

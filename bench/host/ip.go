@@ -14,17 +14,17 @@ const (
 	protocolICMP, protocolTCP, protocolUDP = 1, 6, 17
 )
 
-// packet says where the headers of a frame are that carries IPv4 or IPv6, behind any number of
-// tags. Extension headers of IPv6 are not looked into.
+// packet locates the headers of a frame with IPv4 or IPv6 behind any number of tags. It does not
+// parse IPv6 extension headers.
 type packet struct {
-	version   uint8 // 4 or 6; 0: the frame carries neither, or not all of it
-	protocol  uint8 // of what follows the IP header; 0 in a fragment, which has no whole transport header and checksum
+	version   uint8 // 4 or 6; 0: the frame has neither, or is truncated
+	protocol  uint8 // after the IP header; 0 in a fragment, which has no complete transport header and checksum
 	ip        int   // offset of the IP header in the frame
-	transport int   // offset of what follows it
-	end       int   // offset of the first byte behind the IP packet: padding may follow
+	transport int   // offset of the data after the IP header
+	end       int   // offset of the first byte behind the IP packet, where padding may follow
 }
 
-// parsePacket finds the headers of frame b.
+// parsePacket locates the headers of frame b.
 func parsePacket(b []byte) (p packet) {
 	at := ethernetLength
 	if len(b) < at {
@@ -56,12 +56,12 @@ func parsePacket(b []byte) (p packet) {
 	return p
 }
 
-// has reports whether protocol follows the IP header, with length bytes at least.
+// has reports whether protocol follows the IP header with at least length bytes.
 func (p *packet) has(protocol uint8, length int) bool {
 	return p.protocol == protocol && p.transport+length <= p.end
 }
 
-// addresses returns where the source and the destination address are, and how long each is.
+// addresses returns the source and the destination address.
 func (p *packet) addresses(b []byte) (src, dst []byte) {
 	if p.version == 4 {
 		return b[p.ip+12 : p.ip+16], b[p.ip+16 : p.ip+20]
@@ -69,8 +69,8 @@ func (p *packet) addresses(b []byte) (src, dst []byte) {
 	return b[p.ip+8 : p.ip+24], b[p.ip+24 : p.ip+40]
 }
 
-// onesSum adds b, as big-endian words of 16 bits, to sum. The order in which pieces are added
-// doesn't matter, as long as each begins at an even place of the whole (RFC 1071).
+// onesSum adds b, as big-endian words of 16 bits, to sum. Pieces may be added in any order if each
+// begins at an even offset of the whole (RFC 1071).
 func onesSum(sum uint64, b []byte) uint64 {
 	carry := uint64(0)
 	for ; len(b) >= 8; b = b[8:] {
@@ -83,7 +83,7 @@ func onesSum(sum uint64, b []byte) uint64 {
 	return sum + carry
 }
 
-// checksum returns the Internet checksum (RFC 1071) of what was added to sum.
+// checksum returns the Internet checksum (RFC 1071) for a sum of onesSum.
 func checksum(sum uint64) uint16 {
 	for sum>>16 != 0 {
 		sum = sum>>16 + sum&0xffff
@@ -91,7 +91,7 @@ func checksum(sum uint64) uint16 {
 	return ^uint16(sum)
 }
 
-// notZero returns a checksum as the other of its two forms if it is 0.
+// notZero replaces a checksum of 0 by its other form.
 func notZero(sum uint16) uint16 {
 	if sum == 0 {
 		return 0xffff
@@ -99,13 +99,13 @@ func notZero(sum uint16) uint16 {
 	return sum
 }
 
-// headerChecksum returns what the checksum of the IPv4 header must be.
+// headerChecksum returns the correct checksum of an IPv4 header.
 func headerChecksum(header []byte) uint16 {
 	return checksum(onesSum(onesSum(0, header[:10]), header[12:]))
 }
 
-// transportChecksum returns what the checksum at offset at of the TCP or UDP packet must be: with
-// the pseudo-header of RFC 9293, 3.1, and of RFC 8200, 8.1.
+// transportChecksum returns the correct checksum of the TCP or UDP packet with its checksum at
+// offset at. It includes the pseudo-header of RFC 9293, 3.1, or RFC 8200, 8.1.
 func (p *packet) transportChecksum(b []byte, at int) uint16 {
 	src, dst := p.addresses(b)
 	sum := onesSum(onesSum(uint64(p.protocol)+uint64(p.end-p.transport), src), dst)

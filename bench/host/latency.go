@@ -2,23 +2,23 @@ package host
 
 import "math/bits"
 
-// The buckets of a latency: 32 to an octave, so that a bucket is at most 1/32 wider than its lower
-// bound. This is the log-linear layout of HdrHistogram (hdrhistogram.org), of fixed size, so that
-// counting allocates nothing.
+// The buckets of a latency: 32 per octave, so a bucket is at most 1/32 wider than its lower bound.
+// This is the log-linear layout of HdrHistogram (hdrhistogram.org) with a fixed size, so that
+// counting does not allocate.
 const (
 	latencySubBits = 5
 	latencyBuckets = 36 << latencySubBits // up to 2^40 ns, about 18 minutes
 )
 
-// latency counts how long frames took, ns.
+// latency counts the latencies of frames, ns.
 type latency struct {
 	n        uint64 // frames
 	sum, max int64
 	counts   [latencyBuckets]uint64
 }
 
-// add counts one frame. A sink whose thread was kept waiting between reading the clock and
-// receiving finds frames that were sent after its Step began; to its clock they took no time.
+// add counts one frame. If a sink's thread was delayed between reading the clock and receiving,
+// frames may have been sent after its Step began. They count as 0 ns.
 func (l *latency) add(ns int64) {
 	ns = max(ns, 0)
 	l.n++
@@ -27,19 +27,20 @@ func (l *latency) add(ns int64) {
 	l.counts[latencyBucket(uint64(ns))]++
 }
 
-// latencyBucket is linear below 32 ns; above, the octave and the five bits behind the leading one.
+// latencyBucket is linear below 32 ns; above, it combines the octave and the five bits after the
+// leading one.
 func latencyBucket(ns uint64) int {
 	shift := max(bits.Len64(ns)-latencySubBits-1, 0)
 	return min(shift<<latencySubBits+int(ns>>shift), latencyBuckets-1)
 }
 
-// latencyBound returns the longest time of a bucket, ns.
+// latencyBound returns the longest time in a bucket, ns.
 func latencyBound(bucket int) int64 {
 	shift := max(bucket>>latencySubBits-1, 0)
 	return int64(bucket-shift<<latencySubBits+1)<<shift - 1
 }
 
-// stats returns the mean, the quantiles and the maximum; of no frames, zeros.
+// stats returns the mean, the quantiles and the maximum, or zeros without frames.
 func (l *latency) stats() (s Latency) {
 	if l.n == 0 {
 		return s

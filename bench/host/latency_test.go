@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Frames may have been sent after the sink's Step began.
+// TestLatencyIsNeverNegative: frames may have been sent after the sink's Step began.
 func TestLatencyIsNeverNegative(t *testing.T) {
 	var l latency
 	for _, ns := range []int64{-100, 40, -1, 20} {
@@ -22,7 +22,8 @@ func TestLatencyIsNeverNegative(t *testing.T) {
 	}
 }
 
-// A quantile is the time that so many frames did not exceed, at most 1/32 too long.
+// TestQuantilesAgreeWithSorting: a quantile is a time that its share of frames did not exceed, at
+// most 1/32 too long.
 func TestQuantilesAgreeWithSorting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := rapid.SliceOfN(rapid.Int64Range(0, 1<<uint(rapid.IntRange(1, 39).Draw(t, "octaves"))), 1, 3000).Draw(t,
@@ -48,7 +49,8 @@ func TestQuantilesAgreeWithSorting(t *testing.T) {
 	})
 }
 
-// Every time has its bucket and is within its bound; what is beyond all buckets is in the last one.
+// TestBucketsAreContiguous: every time is within the bound of its bucket; times beyond all buckets
+// are in the last one.
 func TestBucketsAreContiguous(t *testing.T) {
 	for bucket := range latencyBuckets - 1 {
 		bound := uint64(latencyBound(bucket))

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// The statistics below are laid out as those of dpdk-testpmd (app/test-pmd: testpmd.c, config.c),
-// so that what reads those reads these. Ports are numbered from 0 on.
+// The statistics below have the layout of dpdk-testpmd (app/test-pmd: testpmd.c, config.c), so that
+// parsers for testpmd can read them. Ports are numbered from 0.
 
-// WriteForward writes the totals that testpmd ends with: of each port, then of all together.
+// WriteForward writes testpmd's final totals: of each port, then of all ports.
 func WriteForward(w io.Writer, mode string, ports []Counters) {
 	border := strings.Repeat("-", 22)
 	var all Counters
@@ -42,8 +42,8 @@ func writeTotals(w io.Writer, direction string, packets, dropped uint64) {
 		dropped, packets+dropped)
 }
 
-// WriteNIC writes what testpmd shows of ports while it runs: totals, and rates over the seconds
-// since last was read. No last or no time makes the rates 0.
+// WriteNIC writes testpmd's port statistics: totals, and rates over the seconds since last was
+// read. Without last or seconds the rates are 0.
 func WriteNIC(w io.Writer, ports, last []Counters, seconds float64) {
 	border := strings.Repeat("#", 24)
 	fmt.Fprintf(w, "\nPort statistics %s", strings.Repeat("=", 36))

@@ -9,11 +9,11 @@ import (
 	"sluice/pmd"
 )
 
-// Mode is one of dpdk-testpmd's forward modes: its name there and what it does here.
+// Mode is one of dpdk-testpmd's forward modes: its name there and its function here.
 type Mode struct {
 	Name, Does string
-	rewriter   func(lane) rewriter // nil: the mode of a Host
-	answers    bool                // sends where it receives, whatever the number of ports
+	rewriter   func(lane) rewriter // nil: a mode of a Host
+	answers    bool                // sends on the port that received, whatever the number of ports
 }
 
 // Modes returns all modes, in the order of testpmd's guide.
@@ -35,7 +35,7 @@ func Modes() []Mode {
 	}
 }
 
-// ModeNamed returns the mode of that name.
+// ModeNamed returns the mode with a name.
 func ModeNamed(name string) (Mode, error) {
 	var names []string
 	for _, m := range Modes() {
@@ -47,24 +47,24 @@ func ModeNamed(name string) (Mode, error) {
 	return Mode{}, fmt.Errorf("host: no mode %q: there are %s", name, strings.Join(names, ", "))
 }
 
-// Forwards reports whether the mode is a Forwarder's. The other modes are a Host's: txonly and
-// flowgen with flows, rxonly without.
+// Forwards reports whether the mode belongs to a Forwarder. The other modes belong to a Host:
+// txonly and flowgen have flows, rxonly has none.
 func (m Mode) Forwards() bool { return m.rewriter != nil }
 
-// lane is one direction of a Forwarder as its mode sees it.
+// lane is one direction of a Forwarder, for its mode.
 type lane struct {
 	memory    []byte
-	src, peer frame.MAC // addresses of the port that sends and of the station behind it
-	counters  *Counters // of the port that receives
-	burst     int       // frames in a burst at most
+	src, peer frame.MAC // addresses of the sending port and of the host behind it
+	counters  *Counters // of the receiving port
+	burst     int       // most frames in a burst
 	noise     Noise
 }
 
-// rewriter is a mode at work in one direction.
+// rewriter is a mode in one direction.
 type rewriter interface {
-	// rewrite takes the frames of a burst, which may be empty, at time now in ns. It returns those
-	// to send and those to give up; one that is in neither is held back and comes in a later call.
-	// What it returns is good until the next call.
+	// rewrite takes the frames of a burst, which may be empty, at time now in ns. It returns the
+	// frames to send and those to drop; a frame in neither is held back and returned by a later
+	// call. The results are valid until the next call.
 	rewrite(now int64, burst []pmd.Desc) (send, drop []pmd.Desc)
 }
 
@@ -78,7 +78,7 @@ func newAsIs(lane) rewriter { return asIs{} }
 
 func (asIs) rewrite(_ int64, burst []pmd.Desc) (send, drop []pmd.Desc) { return burst, nil }
 
-// mac readdresses frames.
+// mac is mode mac: it sets new addresses.
 type mac struct {
 	memory    []byte
 	addresses [12]byte // destination and source
@@ -98,7 +98,7 @@ func (m *mac) rewrite(_ int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
 	return burst, nil
 }
 
-// macSwap swaps addresses in a memory.
+// macSwap is mode macswap: it swaps the addresses of frames in a memory.
 type macSwap []byte
 
 func newMACSwap(l lane) rewriter { return macSwap(l.memory) }
@@ -110,7 +110,7 @@ func (m macSwap) rewrite(_ int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
 	return burst, nil
 }
 
-// swapMAC swaps the addresses of a frame, if it has two.
+// swapMAC swaps the addresses of a frame, if it is long enough to have both.
 func swapMAC(b []byte) {
 	if len(b) < 12 {
 		return
@@ -120,9 +120,9 @@ func swapMAC(b []byte) {
 	dst.Put(b[6:])
 }
 
-// tupleSwap turns the 5-tuples in a memory round, and the MAC addresses. No checksum changes: their
-// sums are the same in any order. Behind the first fragment of an IP packet there are no ports, so
-// fragments keep theirs, all of them.
+// tupleSwap swaps source and destination of MAC addresses, IP addresses and ports. Checksums stay
+// valid, since sums do not depend on order. Only the first fragment of an IP packet has ports, so
+// tupleSwap leaves the ports of all fragments alone.
 type tupleSwap []byte
 
 func newTupleSwap(l lane) rewriter { return tupleSwap(l.memory) }
@@ -144,7 +144,7 @@ func (m tupleSwap) rewrite(_ int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
 	return burst, nil
 }
 
-// swap exchanges two pieces of at most 16 bytes and of the same length.
+// swap exchanges two slices of the same length, at most 16 bytes.
 func swap(a, b []byte) {
 	var kept [16]byte
 	n := copy(kept[:], a)
@@ -152,8 +152,8 @@ func swap(a, b []byte) {
 	copy(b, kept[:n])
 }
 
-// checksums readdresses like mac and makes checksums right, which a host that leaves them to its
-// adapter sends incomplete. UDP without a checksum stays so.
+// checksums is mode csum: it readdresses like mac and corrects checksums, which hosts with checksum
+// offload send incomplete. It adds no checksum to UDP without one.
 type checksums struct {
 	mac
 	counters *Counters
@@ -175,14 +175,14 @@ func (c *checksums) rewrite(now int64, burst []pmd.Desc) (send, drop []pmd.Desc)
 		case p.has(protocolTCP, tcpLength):
 			correct(b[p.transport+16:], p.transportChecksum(b, 16), &c.counters.BadTransportChecksums)
 		case p.has(protocolUDP, udpLength) && binary.BigEndian.Uint16(b[p.transport+6:]) != 0:
-			// 0 would say that there is none (RFC 768).
+			// 0 would mean no checksum (RFC 768).
 			correct(b[p.transport+6:], notZero(p.transportChecksum(b, 6)), &c.counters.BadTransportChecksums)
 		}
 	}
 	return c.mac.rewrite(now, burst)
 }
 
-// correct writes a checksum where it belongs and counts if it was another one.
+// correct writes a checksum and counts it as bad if it was different.
 func correct(at []byte, sum uint16, bad *uint64) {
 	if binary.BigEndian.Uint16(at) != sum {
 		binary.BigEndian.PutUint16(at, sum)

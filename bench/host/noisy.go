@@ -9,13 +9,13 @@ import (
 )
 
 // Noise makes mode noisy behave like a busy network function: frames wait in a queue, and every
-// frame costs memory accesses at random places. The zero value does neither, which is mode io.
+// frame costs memory accesses at random addresses. With the zero value, mode noisy is mode io.
 type Noise struct {
-	Mode       string // io (or empty), mac, macswap or 5tswap: what happens to the frames
-	Queue      int    // frames that wait until later ones push them out; 0: none
-	FlushAfter int64  // ns that the queue is not sent from until it is emptied; 0: never
+	Mode       string // io (or empty), mac, macswap or 5tswap: how frames are rewritten
+	Queue      int    // frames that wait until later frames push them out; 0: none
+	FlushAfter int64  // ns without a frame leaving the queue after which it is flushed; 0: never
 
-	Memory                    int // bytes that the accesses go to
+	Memory                    int // bytes of memory for the accesses
 	Reads, Writes, ReadWrites int // per frame
 }
 
@@ -32,25 +32,25 @@ func (n *Noise) validate() error {
 	return nil
 }
 
-// noisy is a mode at work, with noise.
+// noisy is a mode with noise.
 type noisy struct {
 	rewriter
 	noise Noise
 
 	queue      []pmd.Desc // a ring
-	head, held int        // the oldest frame, and how many there are
-	out        []pmd.Desc // of one call
-	stirred    int64      // ns: when the queue was empty, or frames were pushed out of it, for the last time
+	head, held int        // the oldest frame and the number of frames
+	out        []pmd.Desc // result of one call
+	stirred    int64      // ns: the last time that the queue was empty or later frames pushed frames out
 
 	memory []byte
 	random uint64
-	read   byte // the sum of what was read, so that reading can't be left out
+	read   byte // sum of the bytes read, so that the compiler can't remove the reads
 }
 
 func newNoisy(l lane) rewriter {
 	inner, err := ModeNamed(l.noise.Mode)
 	if err != nil {
-		panic(err) // it was valid
+		panic(err) // already validated
 	}
 	return &noisy{
 		rewriter: inner.rewriter(l), noise: l.noise,
@@ -70,8 +70,8 @@ func (n *noisy) rewrite(now int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
 	return n.pass(now, send), drop
 }
 
-// pass puts a burst into the queue and returns what leaves it: the oldest frames, as many as the
-// new ones need room, or a burst of them when it is time to empty the queue.
+// pass queues a burst and returns the frames that leave the queue: as many of the oldest as the new
+// frames need room for, or up to a burst when the queue is flushed.
 func (n *noisy) pass(now int64, burst []pmd.Desc) []pmd.Desc {
 	n.out = n.out[:0]
 	for _, d := range burst {
@@ -99,7 +99,7 @@ func (n *noisy) pop() pmd.Desc {
 	return d
 }
 
-// access makes the memory accesses that one frame costs.
+// access makes the memory accesses for one frame.
 func (n *noisy) access() {
 	for range n.noise.Reads {
 		n.read += *n.place()

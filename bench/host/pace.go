@@ -2,22 +2,21 @@ package host
 
 import "sluice/internal/frame"
 
-// moment is a point in time, exact to a fraction of a nanosecond: ns and frac/rate, where rate is
-// that of the spans added to it. Adding spans one by one accumulates no rounding error and needs no
-// division.
+// moment is a point in time with a fraction of a nanosecond: ns + frac/rate, where rate is that of
+// the spans added to it. Adding spans accumulates no rounding error and needs no division.
 type moment struct {
 	ns   int64
 	frac uint64
 }
 
-// span is how long a frame takes at a rate: ns and rest/rate nanoseconds.
+// span is the duration of a frame at a rate: ns + rest/rate nanoseconds.
 type span struct {
 	ns         int64
 	rest, rate uint64
 }
 
-// wireTime returns how long a frame of size bytes takes at rate bit/s, overhead included. Rate 0
-// takes no time.
+// wireTime returns the duration of a frame of size bytes at rate bit/s, overhead included. At rate
+// 0 it is zero.
 func wireTime(size int, rate uint64) span {
 	if rate == 0 {
 		return span{rate: 1}
@@ -36,7 +35,7 @@ func (m moment) add(s span) moment {
 	return m
 }
 
-// notBefore returns m, or ns when that is later.
+// notBefore returns the later of m and ns.
 func (m moment) notBefore(ns int64) moment {
 	if m.ns < ns {
 		return moment{ns: ns}

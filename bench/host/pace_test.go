@@ -28,7 +28,7 @@ func TestSpansAddUpExactly(t *testing.T) {
 	})
 }
 
-// line is an independent account of what a line carries: a bucket that leaks at the line's speed.
+// line models a line independently: a leaky bucket that drains at the line's speed.
 type line struct {
 	speed, level, total float64 // bit/s, bits, bits
 	last                int64
@@ -43,7 +43,7 @@ func (l *line) carry(now int64, size int) {
 	l.total += bits
 }
 
-// drawRandom is for what happens too often to be drawn one by one.
+// drawRandom returns a source for values too numerous to draw one by one.
 func drawRandom(t *rapid.T) *rand.Rand {
 	return rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 }
@@ -72,7 +72,7 @@ func TestRates(t *testing.T) {
 			last = r.now
 			r.step(1 + random.Int64N(32*shortest))
 		}
-		for i, s := range r.a.Stats(r.now).Sent { // times are cut to whole ns, so a frame may be up to 1 ns early
+		for i, s := range r.a.Stats(r.now).Sent { // rounded down to whole ns, so a frame may be 1 ns early
 			due := float64(last-start+1)*float64(flows[i].Rate)/float64(flows[i].Size+24)/8e9 + 1
 			if n := float64(s.Frames); n > due || n < due*0.99-2 {
 				t.Fatalf("flow %+v sent %v frames, %v were due", flows[i], n, due)
@@ -123,8 +123,8 @@ func TestFullLine(t *testing.T) {
 	})
 }
 
-// Line time that went by while something else than the line held the frames back is not made up
-// for.
+// TestNoBurstAfterSilence: line time that passes while something other than the line holds frames
+// back is not made up for.
 func TestNoBurstAfterSilence(t *testing.T) {
 	for name, silence := range map[string]func(r *rig, on bool){
 		"paused": func(r *rig, on bool) {
@@ -156,14 +156,14 @@ func TestNoBurstAfterSilence(t *testing.T) {
 		}
 		silence(r, false)
 		before = r.a.flows[0].sent
-		r.run(1200, grid)                                      // some take a Step or two until A knows
+		r.run(1200, grid)                                      // some take a Step or two until A notices
 		if n := r.a.flows[0].sent - before; n < 14 || n > 18 { // 67.2 ns each
 			t.Errorf("%s: %d frames in the first 1.2 µs afterwards, want 14 to 18", name, n)
 		}
 	}
 }
 
-// Frames that the port did not take have used none of the line.
+// TestRefusedFramesUseNoLine: frames that the port did not take are not made up for in a burst.
 func TestRefusedFramesUseNoLine(t *testing.T) {
 	r := newRig(t, Params{Speed: 10 * gigabit, Flows: []Flow{{ID: 1, Dst: macB, Size: 60}}},
 		Params{Speed: 10 * gigabit})
@@ -179,7 +179,7 @@ func TestRefusedFramesUseNoLine(t *testing.T) {
 	}
 }
 
-// A loop that stood still makes up for CatchUp, not for more.
+// TestCatchUpIsBounded: after a stall a host makes up for CatchUp and no more.
 func TestCatchUpIsBounded(t *testing.T) {
 	r := newRig(t, Params{Speed: gigabit, CatchUp: 10_000, Flows: []Flow{{ID: 1, Dst: macB, Size: 60}}},
 		Params{Speed: gigabit})

@@ -2,11 +2,11 @@ package host
 
 import "sluice/pfc"
 
-// delayMost is how many PFC frames may wait for the reaction delay; what comes beyond makes the
-// oldest count early.
+// delayMost bounds the PFC frames that wait for the reaction delay. If there are more, the oldest
+// takes effect early.
 const delayMost = 64
 
-// reaction is how the host responds to PFC: after a delay, like a NIC with a slow pipeline.
+// reaction is the host's response to PFC: delayed, like a NIC with a slow pipeline.
 type reaction struct {
 	receiver   *pfc.Receiver
 	delay      int64 // ns

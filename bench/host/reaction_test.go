@@ -9,7 +9,7 @@ import (
 
 const grid = 100 // ns between Steps
 
-// pauseRig sends priorities 3 and 4 as fast as the line and logs when frames of each went.
+// pauseRig sends priorities 3 and 4 at line rate and logs when their frames were sent.
 func pauseRig(t *testing.T, honoured uint8, delay int64) (*rig, *[8][]int64) {
 	r := newRig(t,
 		Params{Speed: 10 * gigabit, Priorities: honoured, ReactionDelay: delay, Flows: []Flow{
@@ -26,7 +26,7 @@ func pauseRig(t *testing.T, honoured uint8, delay int64) (*rig, *[8][]int64) {
 	return r, &log
 }
 
-// within counts the times from (included) to (excluded).
+// within counts the times in [from, to).
 func within(log []int64, from, to int64) (n int) {
 	for _, at := range log {
 		if from <= at && at < to {
@@ -68,7 +68,7 @@ func TestXONResumes(t *testing.T) {
 	for _, delay := range []int64{0, 3000} {
 		r, log := pauseRig(t, 1<<3, delay)
 		begin := r.now + grid + delay
-		r.b.Inject(pfc.Frame{Enable: 1<<3 | 1<<4, Quanta: [8]uint16{3: 65535, 4: 65535}}) // 4 doesn't honour
+		r.b.Inject(pfc.Frame{Enable: 1<<3 | 1<<4, Quanta: [8]uint16{3: 65535, 4: 65535}}) // 4 is not honoured
 		r.run(20_000, grid)
 		end := r.now + grid + delay
 		r.b.Inject(pfc.Frame{Enable: 1 << 3})
@@ -106,8 +106,8 @@ func TestHostThatIgnoresPFC(t *testing.T) {
 	}
 }
 
-// A flow with a rate offers that rate through a pause; only the time from the schedule shows the
-// pause.
+// TestPausedScheduleRunsOn: a flow with a rate keeps its schedule through a pause. Only the latency
+// from the schedule shows the pause.
 func TestPausedScheduleRunsOn(t *testing.T) {
 	r := newRig(t, Params{Speed: 10 * gigabit, Priorities: 8, Flows: []Flow{
 		{ID: 3, Dst: macB, Size: 1000, PCP: 3, Rate: gigabit},
@@ -130,7 +130,8 @@ func TestPausedScheduleRunsOn(t *testing.T) {
 	}
 }
 
-// More PFC frames than wait for the delay: the oldest takes effect early, none is lost.
+// TestReactionQueueOverflow: if too many PFC frames wait for the delay, the oldest takes effect
+// early and none is lost.
 func TestReactionQueueOverflow(t *testing.T) {
 	r := newRig(t, Params{Speed: gigabit, Priorities: 0xff, ReactionDelay: 1_000_000}, Params{Speed: 100 * gigabit})
 	for range delayMost + 10 {

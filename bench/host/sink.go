@@ -7,16 +7,16 @@ import (
 
 const defaultFlowIDs = 64
 
-// sink checks and counts what a host receives.
+// sink checks and counts the frames that a host receives.
 type sink struct {
 	mac   frame.MAC
-	flows []*track // by flow ID; nil: nothing came of it yet. What is told apart is much more than what comes
+	flows []*track // by flow ID; nil: no frame of it yet, to save the memory of unused IDs
 
 	control   uint64 // MAC control frames other than PFC
 	others    uint64 // frames that are not test frames
-	strangers uint64 // test frames for another station
+	strangers uint64 // test frames to another address
 	corrupt   uint64
-	untracked uint64 // test frames of a flow beyond FlowIDs
+	untracked uint64 // test frames with a flow ID of FlowIDs or above
 }
 
 func newSink(mac frame.MAC, flowIDs int) sink {
@@ -26,7 +26,7 @@ func newSink(mac frame.MAC, flowIDs int) sink {
 	return sink{mac: mac, flows: make([]*track, flowIDs)}
 }
 
-// receive sinks one frame. It reports true when that was a PFC frame, stored in control.
+// receive sinks one frame. It returns true if that was a PFC frame, stored in control.
 func (k *sink) receive(now int64, b []byte, control *pfc.Frame) bool {
 	var h frame.Header
 	switch problem := frame.Parse(b, &h); {
@@ -88,8 +88,7 @@ func (k *sink) test(now int64, b []byte, h *frame.Header) {
 	t.fromWire.add(now - s.sent)
 }
 
-// track is what is known of one flow. Each frame of it counts once: as received, or as a duplicate,
-// or as stale.
+// track is the state of one flow. Each frame counts once: as received, duplicate or stale.
 type track struct {
 	order                        window
 	received, bytes              uint64
@@ -97,21 +96,22 @@ type track struct {
 	fromSchedule, fromWire       latency
 }
 
-// order is what a sequence number says about its frame.
+// order classifies a frame by its sequence number.
 type order uint8
 
 const (
 	inOrder   order = iota // higher than all before
-	reordered              // lower than one before it, and not seen yet (RFC 4737, 3.3)
+	reordered              // lower than an earlier one, and not seen yet (RFC 4737, 3.3)
 	duplicate
-	stale // too far behind to tell reordered and duplicate apart
+	stale // too old to distinguish reordered from duplicate
 )
 
-// blocks of 64 sequence numbers are remembered, a power of two; the one being filled is among them.
+// blocks is the number of remembered blocks of 64 sequence numbers, a power of two. It includes the
+// block being filled.
 const blocks = 64
 
-// window remembers which of the latest sequence numbers were seen: a ring of bitmap blocks, the
-// scheme of RFC 6479.
+// window remembers which of the latest sequence numbers were seen, in a ring of bitmap blocks (RFC
+// 6479).
 type window struct {
 	next uint64 // the highest sequence number seen, plus 1
 	seen [blocks]uint64
@@ -136,7 +136,7 @@ func (w *window) see(seq uint64) order {
 	return reordered
 }
 
-// advance clears the blocks between the latest one and block, which is the latest from now on.
+// advance clears the blocks after the latest one, up to block, the new latest.
 func (w *window) advance(block uint64) {
 	latest := (w.next + 63) / 64 // first block that was never written
 	for b := max(latest, block-min(block, blocks-1)); b <= block; b++ {

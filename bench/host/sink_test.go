@@ -90,7 +90,7 @@ func TestEveryFrameHasItsCounter(t *testing.T) {
 	}
 }
 
-// total is how many frames a sink has counted.
+// total returns the number of frames that a sink has counted.
 func total(k *sink) uint64 {
 	n := k.control + k.others + k.strangers + k.corrupt + k.untracked
 	for _, f := range k.flows {
@@ -133,8 +133,8 @@ func TestEveryFlippedBitIsFound(t *testing.T) {
 	}
 }
 
-// TestFramesWithoutACheck: what a sender leaves 0 is taken as it is, if the body is 0 too; of the
-// rest only the magic and the length can be seen to be wrong.
+// TestFramesWithoutACheck: a frame whose check is 0 is accepted if its body is 0 too. Apart from
+// that, only a wrong magic or length is detected.
 func TestFramesWithoutACheck(t *testing.T) {
 	const size = 100
 	p := make([]byte, size)
@@ -156,8 +156,7 @@ func TestFramesWithoutACheck(t *testing.T) {
 	}
 }
 
-// TestFlowsTakeMemoryAsTheyCome: a sink that tells many flows apart takes memory for those that
-// come.
+// TestFlowsTakeMemoryAsTheyCome: a sink allocates memory only for flows that it receives.
 func TestFlowsTakeMemoryAsTheyCome(t *testing.T) {
 	const flows = 4096
 	var before, after runtime.MemStats
@@ -173,7 +172,7 @@ func TestFlowsTakeMemoryAsTheyCome(t *testing.T) {
 	}
 }
 
-// A body that belongs to another frame is found too.
+// TestBodiesDiffer: the body of another frame is detected.
 func TestBodiesDiffer(t *testing.T) {
 	a, b := testFrame(macB, 1, 5, 100, false), testFrame(macB, 1, 6, 100, false)
 	copy(a[14+stampLength:], b[14+stampLength:])
@@ -183,7 +182,7 @@ func TestBodiesDiffer(t *testing.T) {
 	}
 }
 
-// A switch that takes the tag off a shortest frame pads it.
+// TestPaddingAfterLostTag: a switch pads a minimum-size frame when it removes the tag.
 func TestPaddingAfterLostTag(t *testing.T) {
 	p := make([]byte, 60-18)
 	putStamp(p, stamp{flow: 1})
@@ -197,7 +196,7 @@ func TestPaddingAfterLostTag(t *testing.T) {
 	}
 }
 
-// The window agrees with a plain map that forgets nothing.
+// TestWindow compares the window with a map that forgets nothing.
 func TestWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		random := drawRandom(t)
@@ -245,8 +244,8 @@ func TestWindowForgetsWhatItJumpsOver(t *testing.T) {
 	}
 }
 
-// Whatever arrives is counted exactly once, and only what putStamp could have written counts as
-// received, or the same with neither check nor body.
+// FuzzReceive: every frame is counted exactly once. Only frames that putStamp could have written
+// count as received, with or without check and body.
 func FuzzReceive(f *testing.F) {
 	f.Add(testFrame(macB, 1, 0, 60, true))
 	f.Add(testFrame(macB, 1, 77, 300, false))

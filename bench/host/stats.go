@@ -5,14 +5,14 @@ import (
 	"sluice/pmd"
 )
 
-// Stats is a snapshot of a host's counters since it was made. Bytes are without FCS.
+// Stats is a snapshot of a host's counters since New. Bytes are without FCS.
 type Stats struct {
-	Sent     []Sent     // in the order of Params.Flows, and of the streams of each
-	Received []Received // flows of which a frame was received, by ID
+	Sent     []Sent     // in the order of Params.Flows and their streams
+	Received []Received // flows with received frames, by ID
 
-	Corrupt   uint64 // test frames that differ from what was sent; their flow misses them
-	Strangers uint64 // test frames for another station (flooded)
-	Untracked uint64 // test frames of a flow that the sink doesn't follow (Params.FlowIDs)
+	Corrupt   uint64 // test frames that differ from what was sent; their flow counts them as missing
+	Strangers uint64 // test frames to another address (flooded)
+	Untracked uint64 // test frames of a flow that the sink does not track (Params.FlowIDs)
 	Control   uint64 // MAC control frames other than PFC
 	Others    uint64 // anything else
 	Injected  uint64 // PFC frames sent
@@ -22,33 +22,33 @@ type Stats struct {
 	Port    Counters
 }
 
-// Sent counts one flow at its source.
+// Sent counts the frames of one flow at its source.
 type Sent struct {
 	ID     uint32 `json:"id"`
 	Frames uint64 `json:"frames"` // taken by the port
 	Bytes  uint64 `json:"bytes"`
 }
 
-// Received counts one flow at its sink. Sent and Received settle once the source has stopped and
-// the wires are empty: what was sent and not received is lost.
+// Received counts the frames of one flow at its sink. Sent and Received are final when the source
+// has stopped and the wires are empty: the difference is the loss.
 type Received struct {
 	ID     uint32 `json:"id"`
-	Frames uint64 `json:"frames"` // each frame once: duplicates and stale ones are counted apart
+	Frames uint64 `json:"frames"` // each frame once, without duplicates and stale frames
 	Bytes  uint64 `json:"bytes"`
-	// sequence numbers below the highest one received that have not come yet: lost so far
+	// sequence numbers below the highest received one that have not arrived: lost so far
 	Missing      uint64  `json:"missing"`
 	Reordered    uint64  `json:"reordered"` // frames that came after one with a higher sequence number (RFC 4737, 3.3)
 	Duplicates   uint64  `json:"duplicates"`
-	Stale        uint64  `json:"stale"` // too late to be told from duplicates: about 4000 sequence numbers behind
+	Stale        uint64  `json:"stale"` // too late to tell from duplicates: about 4000 sequence numbers behind
 	FromSchedule Latency `json:"from_schedule_ns"`
 	FromWire     Latency `json:"from_wire_ns"`
 }
 
-// Latency is how long frames took, from when they were due by their flow's rate (FromSchedule:
-// includes the time they were held back by PFC and by the line) or from when they were handed to
-// the port (FromWire), to the Step of the sink that received them.
+// Latency is the latency of frames until the Step in which the sink received them. It begins when a
+// frame was due by its flow's rate (FromSchedule: includes the time that PFC and the line held it
+// back) or when it was handed to the port (FromWire).
 //
-// A quantile is exact to within 1/32, upwards. All are in ns.
+// A quantile is at most 1/32 too high. All values are in ns.
 type Latency struct {
 	Mean  int64 `json:"mean"`
 	P50   int64 `json:"p50"`
@@ -63,22 +63,22 @@ type Latency struct {
 type Counters struct {
 	RXPackets uint64 `json:"rx_packets"`
 	RXBytes   uint64 `json:"rx_bytes"`
-	RXMissed  uint64 `json:"rx_missed"` // frames that came and found no buffer or no room in the ring
+	RXMissed  uint64 `json:"rx_missed"` // frames that found no buffer or no room in the ring
 	RXErrors  uint64 `json:"rx_errors"` // frames that arrived damaged, and buffers that the driver refused
 	TXPackets uint64 `json:"tx_packets"`
 	TXBytes   uint64 `json:"tx_bytes"`
-	TXDropped uint64 `json:"tx_dropped"` // frames that were given up because the TX ring was full, or the peer's
+	TXDropped uint64 `json:"tx_dropped"` // frames dropped because the TX ring was full, or the peer's
 	TXErrors  uint64 `json:"tx_errors"`  // frames that the driver took and dropped
 
 	DuplicateCompletions uint64 `json:"duplicate_completions,omitempty"` // buffers that the driver completed twice
 
 	BadIPChecksums        uint64 `json:"bad_ip_checksums,omitempty"`        // received in mode csum
 	BadTransportChecksums uint64 `json:"bad_transport_checksums,omitempty"` // of TCP and UDP
-	// frames that mode icmpecho has no answer to
+	// frames that mode icmpecho can't answer
 	Unanswered uint64 `json:"unanswered,omitempty"`
 }
 
-// with adds what the driver counts. Frames that it dropped were not sent.
+// with adds the driver's counters. Frames that the driver dropped do not count as sent.
 func (c Counters) with(driver pmd.Stats) Counters {
 	c.RXMissed = driver.RXDropped + driver.RXRingFull
 	c.RXErrors = driver.RXCorrupt + driver.RXInvalid
@@ -87,10 +87,10 @@ func (c Counters) with(driver pmd.Stats) Counters {
 	return c
 }
 
-// Buffers says where a host's buffers are. Between Steps the sum is Params.Buffers.
+// Buffers counts a host's buffers by place. Between Steps the sum is Params.Buffers.
 type Buffers struct {
 	Free int
-	Fill int // in the fill ring, or holding a frame that was not received yet
+	Fill int // in the fill ring, or with a frame that has not been received yet
 	TX   int // handed to the port and not completed
 }
 
@@ -132,5 +132,5 @@ func (t *track) stats(id uint32) Received {
 	}
 }
 
-// Counters returns the counters of the host's port alone, which costs little.
+// Counters returns the counters of the host's port only. It is cheap.
 func (h *Host) Counters() Counters { return h.counters.with(h.port.Stats()) }

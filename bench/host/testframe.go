@@ -6,7 +6,7 @@ import (
 	"hash/crc32"
 )
 
-// TestType is the EtherType of test frames: IEEE 802's first one for local experiments (IEEE 802,
+// TestType is the EtherType of test frames: IEEE 802's first for local experiments (IEEE 802,
 // 9.2.3).
 const TestType = 0x88b5
 
@@ -21,10 +21,10 @@ const TestType = 0x88b5
 //	36  check      4  CRC-32C of the 36 bytes before
 //	40  body          a piece of a pseudo-random pattern; which piece depends on flow and sequence
 //
-// A sender without the time for either, as package live is, leaves check and body 0: damage to the
-// stamp goes unseen then.
+// A sender without time to compute them, such as package live, sets check and body to 0. Damage to
+// the stamp then goes undetected.
 //
-// Addresses and tags are not covered, since switches and testpmd's modes may rightly change them.
+// The check does not cover addresses and tags, since switches and testpmd's modes may change them.
 const (
 	magic       = 0x534c5549
 	stampLength = 40
@@ -32,11 +32,11 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// pieces is how many places of the pattern a body may begin at.
+// pieces is the number of offsets in the pattern at which a body may begin.
 const pieces = 1024
 
-// pattern is what bodies are pieces of. Comparing with it finds any change of the body, at a
-// fraction of a checksum's cost.
+// pattern contains all bodies. A comparison finds any change of a body, at a fraction of a
+// checksum's cost.
 var pattern = func() (p [MaxSize + pieces]byte) {
 	x := uint64(magic)
 	for i := range p { // xorshift64 (Marsaglia, Xorshift RNGs, 2003)
@@ -48,20 +48,20 @@ var pattern = func() (p [MaxSize + pieces]byte) {
 	return p
 }()
 
-// stamp is what a test frame says about itself.
+// stamp is the data in a test frame.
 type stamp struct {
 	flow            uint32
 	seq             uint64
 	scheduled, sent int64 // ns
 }
 
-// body returns the n bytes that follow the stamp.
+// body returns the n bytes after the stamp.
 func (s *stamp) body(n int) []byte {
 	piece := (uint32(s.seq) + 257*s.flow) % pieces
 	return pattern[piece : int(piece)+n]
 }
 
-// putStamp fills p, the payload up to the frame's end, at least stampLength bytes.
+// putStamp fills p, the payload up to the frame's end, of at least stampLength bytes.
 func putStamp(p []byte, s stamp) {
 	be := binary.BigEndian
 	be.PutUint32(p[0:], magic)
@@ -77,8 +77,8 @@ func putStamp(p []byte, s stamp) {
 // zeros is the body of frames without a check.
 var zeros [MaxSize]byte
 
-// readStamp reads the stamp of payload p of a frame of size bytes. It reports false when p isn't
-// exactly what putStamp wrote, or a sender without a check; a frame that lost its tag may have been
+// readStamp reads the stamp from payload p of a frame of size bytes. It returns false unless p is
+// exactly what putStamp or a sender without a check writes. A frame that lost its tag may have been
 // padded to MinSize again.
 func readStamp(p []byte, size int, s *stamp) bool {
 	be := binary.BigEndian

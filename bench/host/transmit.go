@@ -8,40 +8,40 @@ import (
 	"sluice/pmd"
 )
 
-// sender is a flow under way.
+// sender is the state of a flow.
 type sender struct {
 	next     moment // when the next frame is due by the flow's rate
-	ready    int64  // ns; PFC held the flow back until then
+	ready    int64  // ns: PFC held the flow back until then
 	at       place
 	sent     uint64 // frames
 	limit    uint64 // of sent
 	priority uint8  // one bit, as in a PFC frame
 	paced    bool   // has a rate of its own
 
-	sizes   []size // what frames take in turn
+	sizes   []size // taken by frames in turn
 	streams uint32
 	header  header
 	flow    Flow
 }
 
-// place says which frame of a flow is the next one.
+// place identifies the next frame of a flow.
 type place struct {
 	stream uint32
 	seq    uint64 // in its stream
 	size   int    // index of its size
 }
 
-// size is what frames of one size take.
+// size describes frames of one size.
 type size struct {
 	bytes int  // without FCS
 	step  span // to the next frame at the flow's rate
 	cost  span // on the line
 }
 
-// staged is what has to be undone should the port not take a frame of the burst.
+// staged is what to restore if the port does not take a frame of the burst.
 type staged struct {
 	flow int    // index of the sender, or injected
-	next moment // the sender's, as it was
+	next moment // the sender's previous value
 	at   place  // likewise
 }
 
@@ -66,7 +66,7 @@ func newSender(f Flow, src frame.MAC, speed uint64) sender {
 	return s
 }
 
-// advance goes on to the next frame, of the next stream and the next size.
+// advance moves on to the next frame, stream and size.
 func (s *sender) advance() {
 	s.sent++
 	if s.at.size++; s.at.size == len(s.sizes) {
@@ -78,13 +78,13 @@ func (s *sender) advance() {
 	}
 }
 
-// counts returns what each stream has sent. It allocates.
+// counts returns the frames sent by each stream. It allocates.
 func (s *sender) counts() []Sent {
 	all := make([]Sent, s.streams)
 	for i := range all {
 		all[i].ID = s.flow.ID + uint32(i)
 	}
-	// Streams and sizes are where they were after so many frames: whole rounds are counted at once.
+	// Streams and sizes repeat after this many frames, so whole rounds can be counted at once.
 	round := uint64(s.streams) * uint64(len(s.sizes))
 	for i := range round {
 		stream, bytes := i%uint64(s.streams), uint64(s.sizes[i%uint64(len(s.sizes))].bytes)
@@ -98,11 +98,11 @@ func (s *sender) counts() []Sent {
 	return all
 }
 
-// never is later than any time.
+// never is later than any other time.
 const never = math.MaxInt64
 
-// begin returns when the flow's next frame could go, on a line that is free: now or in the past, or
-// else it is of no interest yet.
+// begin returns when the flow's next frame could be sent on a free line. The result is exact if it
+// is not in the future.
 func (s *sender) begin(now int64, paused uint8) int64 {
 	if s.sent == s.limit {
 		return never
@@ -117,7 +117,7 @@ func (s *sender) begin(now int64, paused uint8) int64 {
 // bytes returns the length of the next frame.
 func (s *sender) bytes() int { return s.sizes[s.at.size].bytes }
 
-// transmit hands over what the line, the bytes in flight and the pause allow, injected frames
+// transmit hands over the frames that line, bytes in flight and pauses allow, injected frames
 // first.
 func (h *Host) transmit(now int64, paused uint8) int {
 	h.line = h.line.notBefore(now - h.catchUp)
@@ -135,8 +135,8 @@ func (h *Host) transmit(now int64, paused uint8) int {
 	return taken
 }
 
-// stageInjected begins the burst with PFC frames. Neither pause nor the bytes in flight hold them
-// up.
+// stageInjected begins the burst with PFC frames. Neither pauses nor the bytes in flight delay
+// them.
 func (h *Host) stageInjected(now int64) int {
 	n := 0
 	for n < len(h.burst) && h.injectHead != h.injectTail && h.line.ns <= now && h.buffers.sendable() > 0 {
@@ -160,7 +160,7 @@ func (h *Host) stageFlows(now int64, paused uint8, n int) int {
 			break
 		}
 		if h.inFlight+h.flows[i].bytes() > h.mostOut || h.buffers.sendable() <= injectReserve {
-			h.line = h.line.notBefore(now) // it isn't the line that the flows wait for
+			h.line = h.line.notBefore(now) // the flows are not waiting for the line
 			break
 		}
 		h.stage(i, begin, now, n)
@@ -169,8 +169,8 @@ func (h *Host) stageFlows(now int64, paused uint8, n int) int {
 	return n
 }
 
-// pick returns the flow that is next on the line, and when its frame could go: the first in turn
-// that could go when the line became free, or if there is none, the one that could go soonest.
+// pick returns the next flow on the line, and when its frame could begin: the first flow in turn
+// that could begin when the line became free, or else the one that can begin first.
 func (h *Host) pick(now int64, paused uint8) (soonest int, begin int64) {
 	begin = never
 	i := h.turn
@@ -189,9 +189,8 @@ func (h *Host) pick(now int64, paused uint8) (soonest int, begin int64) {
 	return soonest, begin
 }
 
-// stage writes the next frame of flow i, which could go at begin, and makes it frame n of the
-// burst. It takes its time on the line from when the line was free, be that some time since the
-// last Step.
+// stage writes the next frame of flow i, which could begin at begin, as frame n of the burst. The
+// frame occupies the line from when the line was free, even if that was before this Step.
 func (h *Host) stage(i int, begin, now int64, n int) {
 	s := &h.flows[i]
 	size := &s.sizes[s.at.size]
@@ -215,8 +214,8 @@ func (h *Host) stage(i int, begin, now int64, n int) {
 	s.advance()
 }
 
-// undo makes frames from..to-1 of the burst, which the port did not take, unsent. Their time on the
-// line has gone by.
+// undo takes back frames from..to-1 of the burst, which the port did not take. Their time on the
+// line stays used.
 func (h *Host) undo(from, to int) {
 	for i := to - 1; i >= from; i-- {
 		if u := h.staged[i]; u.flow == injected {
