@@ -13,47 +13,46 @@ import (
 )
 
 // Attack is the worst that a link partner can do to the headroom of a lossless priority group while
-// it keeps to the standard, on one link, in virtual time that is exact to the femtosecond. The
-// accounting, the PFC engines and the PFC frame are the real ones; what is simulated is the wire
-// and the malice.
+// keeping to the standard. It runs on one link, in virtual time that is exact to the femtosecond.
+// The accounting, the PFC engines and the PFC frame are the real ones; the wire and the link
+// partner's malice are simulated.
 //
-// The sender S has filled the group of the receiver R to its limit. Now a longest frame crosses the
-// limit. At that instant R has just begun to send a longest frame of its own, so the pause must
-// wait for the end of it. S sends without a gap until the pause has reached it and its response
-// time is over, and knows when that will be.
+// The sender S has filled the group of the receiver R to its limit. Now a frame of maximum length
+// crosses the limit. At that instant R has just begun to send a longest frame of its own, and the
+// pause must wait for its end. S sends without a gap until the pause has reached it and its
+// response time is over. S knows in advance when that will be.
 //
-// Where the ends are software, the worst is worse. The frame crosses the limit just after R has
-// looked at its ports, so R notices a gap later. It has just filled its TX ring, so the pause waits
-// for all of that: the shortest frames, and as the last of them a longest. The pause reaches S just
-// after S has looked, and when S knows of it at last, what lies in the TX ring of S leaves yet.
-// Both fill their rings as the dataplane does: a frame goes while any budget is left, so the last
-// exceeds it.
+// If both ends are software, the worst case is worse. The frame crosses the limit just after R has
+// polled its ports, so R notices a gap later. R has just filled its TX ring, so the pause waits for
+// the whole ring: shortest frames, followed by one longest frame. The pause reaches S just after S
+// has polled, and when S finally sees it, S still sends the contents of its own TX ring. Both fill
+// their rings as the dataplane does: a frame is sent while any budget is left, so the last frame
+// exceeds the budget.
 //
-// The wire is that of pmd/mem: a frame of n bytes, FCS included, takes a slot of n+20 byte times,
-// and has arrived when its slot is over and the propagation delay, transceivers included, has
-// passed.
+// The wire is that of pmd/mem: a frame of n bytes, FCS included, takes a slot of n+20 byte times.
+// It arrives one propagation delay, transceivers included, after the end of its slot.
 type Attack struct {
-	Link     headroom.Params // of which SONiC is not used; ResponseBits must be given
+	Link     headroom.Params // SONiC is not used; ResponseBits must be given
 	Headroom int             // cells
 	Limit    int             // cells that the group may hold before it uses headroom, ≥ 1
 	Sizes    Sizes
-	Seed     uint64 // of Mixed
+	Seed     uint64 // for Mixed
 }
 
-// Sizes is how the sender of an Attack chooses the lengths of its frames.
+// Sizes is how the sender of an Attack chooses frame lengths.
 type Sizes uint8
 
 const (
-	// Worst is the length that fills the most cells in a given time, or in a given TX ring, and the
-	// longest frame as the very last.
+	// Worst is the length that fills the most cells in a given time, or in a given TX ring,
+	// followed by one frame of maximum length at the very end.
 	Worst Sizes = iota
-	// Mixed is any length, by chance.
+	// Mixed is random lengths.
 	Mixed
-	// Longest is the longest frame only.
+	// Longest is the maximum length only.
 	Longest
 )
 
-// Damage is how an Attack ended.
+// Damage is the result of an Attack.
 type Damage struct {
 	Used    int // headroom cells in use when everything had arrived
 	Frames  int // frames that arrived after the group was full, those dropped included
@@ -62,45 +61,45 @@ type Damage struct {
 
 const (
 	attacked = 3 // priority
-	// bytes that a slot is longer than its frame: preamble, delimiter and gap
+	// overhead of a slot beyond its frame, bytes: preamble, delimiter and gap
 	slotOverhead = frame.WireOverhead - frame.FCS
 	shortest     = 64  // bytes, FCS included
 	fsPerNS      = 1e6 // femtoseconds; at 400 Gbit/s a bit takes 2500
 )
 
-// attack is an Attack under way. Times are in fs since S began to send the frame that crosses the
-// limit.
+// attack is the state of an Attack. Times are in fs since S began to send the frame that crosses
+// the limit.
 type attack struct {
 	Attack
 	rng         *rand.Rand
-	worst       int   // frame length, on the wire
-	worstInRing int   // frame length, in the TX ring of S
+	worst       int   // frame length on the wire
+	worstInRing int   // frame length in the TX ring of S
 	byteTime    int64 // fs
 	oneWay      int64 // fs from the end of a slot to the arrival
-	ahead       int64 // fs for which what is in the TX ring of R keeps the pause from leaving
+	ahead       int64 // fs for which the contents of R's TX ring delay the pause
 	response    int64 // fs from the arrival of a pause to its effect
 
-	// The sender.
+	// Sender
 	receiver *pfc.Receiver
 	sendAt   int64    // when the line is free for the next frame; never: S has stopped
-	stopAt   int64    // when the pause that is under way will take effect
-	budget   int      // bytes without FCS: frames enter the TX ring, or did before S stopped, while this is above 0
+	stopAt   int64    // when the pause in flight takes effect
+	budget   int      // bytes without FCS: S fills its TX ring, or did before it stopped, while this is above 0
 	sent     []uint16 // lengths of all frames
 
-	// The wire back.
+	// Return path
 	pauses  []flyingPause // PFC frames
 	honours int           // how many of pauses, from the first on, have taken effect
 
-	// The receiver.
+	// Receiver
 	accounts  *cells.Manager
 	generator *pfc.Generator
-	lookAt    int64 // when it will have what has arrived looked at; never: nothing is new
-	arriveAt  int64 // when frame number arrived will
+	lookAt    int64 // when R polls next and sees what has arrived; never: nothing is new
+	arriveAt  int64 // when the frame with index arrived reaches R
 	arrived   int
 	damage    Damage
 }
 
-// flyingPause is a PFC frame and when it takes effect.
+// flyingPause is a PFC frame and the time when it takes effect.
 type flyingPause struct {
 	at    int64
 	bytes [pfc.FrameLength]byte
@@ -108,7 +107,7 @@ type flyingPause struct {
 
 const never = math.MaxInt64
 
-// Run lets S attack until it has stopped and all its frames have arrived.
+// Run attacks until S has stopped and all its frames have arrived.
 func (a Attack) Run() (Damage, error) {
 	x, err := a.prepare()
 	if err != nil {
@@ -121,11 +120,11 @@ func (a Attack) Run() (Damage, error) {
 			return x.damage, errors.New("bench: attack: a pause ran out before it was repeated")
 		}
 		switch now {
-		case honourAt: // before a frame that could begin at the same time: S is obliged to stop
+		case honourAt: // before a frame that could begin at the same time: S must stop
 			x.honour()
 		case x.sendAt:
 			x.send()
-		case x.lookAt: // before a frame that arrives at the same time: it has to wait for the next look
+		case x.lookAt: // before a frame that arrives at the same time: that frame waits for the next poll
 			x.look()
 		default:
 			x.arrive()
@@ -171,7 +170,7 @@ func (a Attack) prepare() (*attack, error) {
 	return x, x.fill()
 }
 
-// fill builds the accounts and fills the group to its limit, half of which is its own.
+// fill builds the accounts and fills the group to its limit, half of it reserved.
 func (x *attack) fill() (err error) {
 	p := cells.Params{CellSize: x.Link.Cell, Cells: x.Limit + x.Headroom, Ports: make([]cells.PortParams, 1)}
 	p.Ports[0].Groups[attacked] = cells.GroupParams{
@@ -192,9 +191,10 @@ func (x *attack) fill() (err error) {
 
 func (x *attack) slot(length int) int64 { return int64(length+slotOverhead) * x.byteTime }
 
-// ringSlots returns the most byte times that a TX ring can take to empty in which the frames but
-// the last are of less than budget bytes together, FCS excluded: as many as possible, so the
-// shortest, and the longest as the last. What is left of the budget makes the short ones longer.
+// ringSlots returns the longest time, in byte times, that a TX ring can take to drain if all frames
+// but the last have less than budget bytes together, FCS excluded. That means as many shortest
+// frames as possible and a longest frame at the end. The rest of the budget lengthens the short
+// frames.
 func ringSlots(budget, longest int) int {
 	const stored = shortest - frame.FCS
 	n := max(0, budget-1) / stored
@@ -222,18 +222,18 @@ func (x *attack) nextLength() int {
 		return x.Link.MTUPeer
 	case x.Sizes == Mixed:
 		return shortest + x.rng.IntN(x.Link.MTUPeer-shortest+1)
-	case x.honours > 0 && x.budget <= x.worstInRing-frame.FCS: // the last in the ring
+	case x.honours > 0 && x.budget <= x.worstInRing-frame.FCS: // the last one in the ring
 		return x.Link.MTUPeer
 	case x.honours > 0:
 		return x.worstInRing
-	// the last that can begin before S must stop
+	// The last frame that can begin before S must stop.
 	case x.budget <= x.worst-frame.FCS && x.stopAt-x.sendAt <= x.slot(x.worst):
 		return x.Link.MTUPeer
 	}
 	return x.worst
 }
 
-// arrive charges the next frame, which no look could find before: it waits for the next.
+// arrive charges the next frame. R sees it at its next poll.
 func (x *attack) arrive() {
 	n := x.accounts.Cells(int(x.sent[x.arrived]) - x.Link.Unstored)
 	if x.accounts.Admit(0, attacked, n) != cells.Admitted {
@@ -243,7 +243,7 @@ func (x *attack) arrive() {
 	if x.lookAt == never {
 		x.lookAt = x.arriveAt + x.Link.OwnGap*fsPerNS
 	}
-	// S leaves no gap: the next frame, if there is one, is on the wire already and arrives a slot
+	// S leaves no gap: if there is a next frame, it is already on the wire and arrives one slot
 	// later.
 	if x.arrived++; x.arrived < len(x.sent) {
 		x.arriveAt += x.slot(int(x.sent[x.arrived]))
@@ -252,7 +252,7 @@ func (x *attack) arrive() {
 	}
 }
 
-// look has R tell S when what has arrived changes anything.
+// look polls: R sends a PFC frame if the frames that have arrived require one.
 func (x *attack) look() {
 	now := x.lookAt / fsPerNS
 	var f pfc.Frame
@@ -288,18 +288,18 @@ func (x *attack) honour() {
 	}
 	x.receiver.Receive(p.at/fsPerNS, &f)
 	if x.honours++; x.honours == 1 && x.sendAt > p.at {
-		x.budget -= int(x.sent[len(x.sent)-1]) - frame.FCS // the frame that is leaving has not left the ring
+		x.budget -= int(x.sent[len(x.sent)-1]) - frame.FCS // the frame being sent has not left the ring
 	}
 }
 
-// fsPerMillimetre is the delay of each medium: light at 65 %, a signal at 70 % of its speed in
-// vacuum (Cisco, Priority Flow Control: Build Reliable Layer 2 Infrastructure, 2009), in twisted
-// pair at 60 % (IEEE 802.1Q Annex O).
+// fsPerMillimetre is the delay of each medium. The signal propagates at 65 % (fibre) or 70 %
+// (copper) of the speed of light in vacuum (Cisco, Priority Flow Control: Build Reliable Layer 2
+// Infrastructure, 2009), in twisted pair at 60 % (IEEE 802.1Q Annex O).
 var fsPerMillimetre = map[headroom.Medium]int64{headroom.Fibre: 5130, headroom.Copper: 4760, headroom.BaseT: 5556}
 
-// worstFrame returns the length, FCS included, that fills the most cells in a given space, in which
-// a frame takes overhead bytes besides its own: slotOverhead in the time on the wire, -fcs in a TX
-// ring. Of the lengths that fill the same number of cells, the shortest is the worst.
+// worstFrame returns the length, FCS included, that fills the most cells in a given space. In that
+// space a frame takes overhead bytes in addition to its own: slotOverhead on the wire, -frame.FCS
+// in a TX ring. Among lengths that fill the same number of cells, the shortest is the worst.
 func worstFrame(l headroom.Params, overhead int) int {
 	worst, cellsOfWorst := shortest, DivideUp(shortest-l.Unstored, l.Cell)
 	for length := worst; length <= l.MTUPeer; {

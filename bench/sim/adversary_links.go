@@ -8,22 +8,23 @@ import (
 	"sluice/cells/headroom"
 )
 
-// HeadroomSample is what one method of headroom gives a link, beside what the link can need.
+// HeadroomSample compares the headroom that one method computes for a link with the link's real
+// need.
 type HeadroomSample struct {
 	Method   headroom.Method
 	Link     headroom.Params
 	Computed int // cells
-	Partial  int // cells for the frame that crosses the limit, where the method leaves it out of Computed
-	Used     int // cells that the Attack with the worst frame sizes used
+	Partial  int // cells for the frame that crosses the limit, if the method leaves it out of Computed
+	Used     int // cells used by the Attack with the worst frame sizes
 }
 
-// Ratio returns the cells given for each cell needed: below 1, the method loses frames.
+// Ratio returns computed cells per needed cell. Below 1, the method loses frames.
 func (s HeadroomSample) Ratio() float64 { return float64(s.Computed) / float64(s.Used) }
 
-// HeadroomUse attacks so many random links of 10 Gbit/s and returns what each method that computes
-// headroom from a link's data would have given them, method by method for one link after the other.
-// The peers answer within the 60 quanta of IEEE 802.1Qbb. Of what SONiC wants to know beside the
-// link, the MTUs are the link's and the rest its defaults.
+// HeadroomUse attacks random links of 10 Gbit/s and returns the headroom that each method would
+// have given them. It covers the methods that compute headroom from a link's data, method by method
+// within each link. The peers respond within the 60 quanta of IEEE 802.1Qbb. SONiC's further
+// parameters have their default values, except the MTUs, which are the link's.
 func HeadroomUse(seed uint64, links int) ([]HeadroomSample, error) {
 	methods := []headroom.Method{
 		headroom.Cisco, headroom.CiscoWire, headroom.DCFarm, headroom.AnnexO, headroom.SONiC, headroom.Exact,
@@ -50,11 +51,11 @@ func HeadroomUse(seed uint64, links int) ([]HeadroomSample, error) {
 // ampleHeadroom is more cells than 100 km at 400 Gbit/s can fill.
 const ampleHeadroom = 1 << 24
 
-// ethernetSpeeds are those of IEEE 802.3 from 1 to 400 Gbit/s, in bit/s.
+// ethernetSpeeds are the speeds of IEEE 802.3 from 1 to 400 Gbit/s, in bit/s.
 var ethernetSpeeds = []uint64{1e9, 2.5e9, 5e9, 10e9, 25e9, 40e9, 50e9, 100e9, 200e9, 400e9}
 
-// randomLink draws a link: lengths up to 100 km, evenly over their orders of magnitude, and in
-// everything else the usual values as often as any.
+// randomLink draws a link with a length up to 100 km, log-uniformly. Most other parameters have a
+// usual value in half of all cases and any value in the other half.
 func randomLink(rng *rand.Rand, speeds ...uint64) headroom.Params {
 	mostly := func(usual []int, least, most int) int {
 		if rng.IntN(2) == 0 {

@@ -20,8 +20,8 @@ var (
 	attackLinks = flag.Uint64("attack.links", 10_000, "how many links to attack")
 )
 
-// TestHeadroomIsNeitherShortNorFat attacks random links: with the headroom computed nothing drops,
-// whatever the sender does, and with a longest frame's worth of cells less the worst sender makes
+// TestHeadroomIsNeitherShortNorFat attacks random links. With the computed headroom nothing drops,
+// whatever the sender does. With the headroom reduced by one longest frame, the worst sender makes
 // the receiver drop.
 func TestHeadroomIsNeitherShortNorFat(t *testing.T) {
 	frames, spare := 0, 0
@@ -58,12 +58,12 @@ func TestHeadroomIsNeitherShortNorFat(t *testing.T) {
 	t.Logf("%d links, %d frames; of the headroom computed, at most %d cells stayed unused", *attackLinks, frames, spare)
 }
 
-// softwareLinks is how many links with ends in software are attacked.
+// softwareLinks is the number of links between software ends to attack.
 const softwareLinks = 2000
 
-// softwareLink draws a link with ends in software, whose gaps are up to 1 ms, but shorter than what
-// of a pause remains when it is repeated: a loop that is held up for longer lets the pause lapse,
-// and no headroom helps.
+// softwareLink draws a link between software ends. Gaps are up to 1 ms, but shorter than the rest
+// of a pause at the time of its refresh: a loop that stalls for longer lets the pause expire, and
+// then no headroom helps.
 func softwareLink(rng *rand.Rand) headroom.Params {
 	l := randomLink(rng, ethernetSpeeds...)
 	const longestSlot, remains = 9216 + slotOverhead, 32767 * 64 // bytes
@@ -73,7 +73,7 @@ func softwareLink(rng *rand.Rand) headroom.Params {
 	return l
 }
 
-// upTo draws a number from 0 to most: evenly, over its orders of magnitude, or 0.
+// upTo draws a number from 0 to most: uniformly, log-uniformly, or 0.
 func upTo(rng *rand.Rand, most int64) int64 {
 	switch rng.IntN(5) {
 	case 0:
@@ -84,8 +84,8 @@ func upTo(rng *rand.Rand, most int64) int64 {
 	return int64(math.Pow(float64(most), rng.Float64()))
 }
 
-// TestMeasuredHeadroom attacks random links between ends in software: with the headroom computed
-// nothing drops, whatever the sender does, and not much of it stays unused.
+// TestMeasuredHeadroom attacks random links between software ends. With the computed headroom
+// nothing drops, whatever the sender does, and little of it stays unused.
 func TestMeasuredHeadroom(t *testing.T) {
 	var ratios []float64
 	for i := *attackFirst; i < *attackFirst+softwareLinks; i++ {
@@ -116,12 +116,12 @@ func TestMeasuredHeadroom(t *testing.T) {
 	}
 }
 
-// TestAttackByHand follows one attack with pencil and paper. At 10 Gbit/s a byte takes 0.8 ns; the
-// cable of 100 m delays by 513 ns. All frames are of 1000 bytes, in cells of 160, of which each
-// takes 7. Counted from the arrival of the frame that crosses the limit, R's own frame of 2000
-// bytes ends after 1616 ns, the PFC frame 67.2 ns later, reaches S 513 ns after that and binds it
-// 60 quanta later: at 2196.2 + 3072 = 5268.2 ns. Frames whose slots of 816 ns began up to then
-// still arrive, the first of them 513 ns ago: 5781.2 / 816 = 7.08, so 8 of them and the first.
+// TestAttackByHand checks one attack against a calculation by hand. At 10 Gbit/s a byte takes 0.8
+// ns; the cable of 100 m delays by 513 ns. All frames have 1000 bytes and take 7 cells of 160
+// bytes. Times count from the arrival of the frame that crosses the limit. R's own frame of 2000
+// bytes ends after 1616 ns. The PFC frame ends 67.2 ns later, reaches S after another 513 ns and
+// takes effect 60 quanta later: at 2196.2 + 3072 = 5268.2 ns. S begins slots of 816 ns until then,
+// the first at -513 ns: 5781.2 / 816 = 7.08, so 8 frames arrive after the first.
 func TestAttackByHand(t *testing.T) {
 	a := Attack{
 		Link: headroom.Params{
@@ -137,8 +137,7 @@ func TestAttackByHand(t *testing.T) {
 	if d, err := a.Run(); err != nil || d != (Damage{Used: 8 * 7, Frames: 9, Dropped: 1}) {
 		t.Errorf("with one cell less: %+v, %v; want the last of 9 frames dropped", d, err)
 	}
-	// As fast as a frame can be sent is a byte time too late: a slot that begins when the pause
-	// binds.
+	// The pause takes effect exactly when an eighth slot would begin, so that slot does not begin.
 	a.Link.ResponseBits = 8*(7*1020) - 8*(2020+84) - 2*513*10
 	if d, err := a.Run(); err != nil || d.Frames != 8 {
 		t.Errorf("a pause that binds just when an eighth slot would begin: %+v, %v; want 8 frames", d, err)
@@ -149,14 +148,14 @@ func TestAttackByHand(t *testing.T) {
 	}
 }
 
-// TestSoftwareAttackByHand follows another, on the same cable with the same frames, between ends in
-// software. Before R looks, 1000 ns pass. Its TX ring holds 1999 bytes, FCS excluded, and a longest
-// frame: 33 of the shortest make 1980 of them and 2772 byte times, the 19 that are left make one of
-// these longer, the longest takes 2020. After these 4811 byte times, 3848.8 ns, comes the PFC
-// frame, and reaches S after 67.2 + 513 ns. S looks 700 ns later and takes 60 quanta: 9201 ns. Of
-// the frames, 9714 / 816 = 11.9, so 12 have begun by then. The last of them is still in the TX
-// ring, in which there is room for 2500 bytes: with 996, 1992 and 2988, the next two are in it too.
-// With the one that crosses the limit that makes 15.
+// TestSoftwareAttackByHand calculates another attack, with the same cable and frames, between
+// software ends. R polls after 1000 ns. Its TX ring holds 1999 bytes, FCS excluded, and a longest
+// frame: 33 shortest frames have 1980 bytes and take 2772 byte times, the remaining 19 bytes
+// lengthen one of them, and the longest frame takes 2020. After these 4811 byte times, 3848.8 ns, R
+// sends the PFC frame, which reaches S after 67.2 + 513 ns. S polls 700 ns later and takes 60
+// quanta: 9201 ns. By then 9714 / 816 = 11.9, so 12 frames have begun. The last of them is still in
+// the TX ring, which has room for 2500 bytes: with 996, 1992 and 2988 bytes, it also holds the next
+// two. Together with the frame that crosses the limit, that makes 15.
 func TestSoftwareAttackByHand(t *testing.T) {
 	a := Attack{
 		Link: headroom.Params{
@@ -184,21 +183,21 @@ func TestSoftwareAttackByHand(t *testing.T) {
 		"S has the frame begun": {func(p *headroom.Params) { p.PeerInFlight = 0 }, 13},
 	} {
 		b := a
-		b.Headroom++ // a frame more does not fit
+		b.Headroom++ // another frame does not fit
 		c.change(&b.Link)
 		if d, err := b.Run(); err != nil || d.Frames != c.frames || d.Dropped != max(0, c.frames-15) {
 			t.Errorf("%s: %+v, %v; want %d frames", name, d, err, c.frames)
 		}
 	}
-	// With each look 3.4 ms after the last, a pause of 3.36 ms has run out when it is repeated.
+	// If R polls every 3.4 ms, a pause of 3.36 ms has expired before its refresh.
 	a.Link.OwnGap, a.Link.Metres, a.Headroom = 3_400_000, 1000e3, ampleHeadroom
 	if _, err := a.Run(); err == nil {
 		t.Error("a pause that ran out was not noticed")
 	}
 }
 
-// TestAttackHasTheWireOfMem sends frames of all sizes over a wire of pmd/mem and compares when they
-// arrive.
+// TestAttackHasTheWireOfMem sends frames of all sizes over a wire of pmd/mem and compares the
+// arrival times.
 func TestAttackHasTheWireOfMem(t *testing.T) {
 	for _, speed := range ethernetSpeeds {
 		link := headroom.Params{
@@ -227,7 +226,7 @@ func TestAttackHasTheWireOfMem(t *testing.T) {
 			if len(arrivals) != n+1 {
 				t.Fatalf("%d bit/s: frame %d of %d bytes is not there after %d fs", speed, n, length, now+x.oneWay)
 			}
-			now += x.oneWay // the next begins when this one has arrived
+			now += x.oneWay // the next frame begins when this one has arrived
 			now = (now + fsPerNS - 1) / fsPerNS * fsPerNS
 			if arrivals[n]*fsPerNS != now {
 				t.Errorf("%d bit/s: frame %d arrived at %d ns, not %d", speed, n, arrivals[n], now/fsPerNS)
@@ -236,7 +235,7 @@ func TestAttackHasTheWireOfMem(t *testing.T) {
 	}
 }
 
-// TestAttackRefuses what it can't simulate exactly.
+// TestAttackRefuses links that it can't simulate exactly.
 func TestAttackRefuses(t *testing.T) {
 	good := headroom.Params{
 		Speed: 10e9, MTUOwn: 1518, MTUPeer: 1518, Medium: headroom.Fibre, Cell: 160, ResponseBits: 60 * 512,
@@ -263,8 +262,8 @@ func TestAttackRefuses(t *testing.T) {
 	}
 }
 
-// TestHeadroomOfOtherMethods logs how much the methods of the documents give a link of 10 Gbit/s
-// for what it can need.
+// TestHeadroomOfOtherMethods logs the ratio of each published method's headroom to the real need of
+// links of 10 Gbit/s.
 func TestHeadroomOfOtherMethods(t *testing.T) {
 	const links = 1000
 	samples, err := HeadroomUse(*attackSeed, links)

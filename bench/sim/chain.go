@@ -13,10 +13,10 @@ import (
 	"sluice/pfc"
 )
 
-// Chain is the picture with which PFC is usually explained: two hosts with converged adapters
-// behind a switch each, whose switches meet in a third, and there a target that is too slow for the
-// lossless class. It stops that class with PFC; the pressure travels up, hop by hop, to the
-// adapters. Every link has the same speed.
+// Chain is the usual picture of PFC: two hosts with converged adapters, each behind a switch, a
+// third switch that joins the two, and behind it a target that is too slow for the lossless class.
+// The target stops that class with PFC; the pressure travels up, hop by hop, to the adapters. All
+// links have the same speed.
 //
 //	CNA1 ── sw1 ──┐
 //	              sw3 ── target
@@ -27,37 +27,37 @@ type Chain struct {
 	Cable    Cable
 	Lossless uint64  // bit/s on the wire that each adapter offers in the lossless class; 0: none
 	Lossy    uint64  // the same in a lossy class
-	Pause    float64 // the share of the time in which the target refuses the lossless class
+	Pause    float64 // share of the time in which the target refuses the lossless class
 }
 
-// NewChain returns a chain of 300 m links of 10 Gbit/s, in which the target takes the lossless
-// class in a quarter of the time. The lossy class has room on every link.
+// NewChain returns a chain of 300 m links at 10 Gbit/s whose target accepts the lossless class for
+// a quarter of the time. The lossy class has room on every link.
 func NewChain(seed uint64) Chain {
 	return Chain{
 		Seed: seed, Time: 3e6, Cable: Cable{Rate: 10e9, Metres: 300}, Lossless: 4e9, Lossy: 2e9, Pause: 0.75,
 	}
 }
 
-// ChainResult is what happened.
+// ChainResult is the result of a Chain.
 type ChainResult struct {
-	Hops     []ChainHop `json:"hops"` // in the direction of the pressure, from the target to the adapters
+	Hops     []ChainHop `json:"hops"` // from the target to the adapters, in the direction of the pressure
 	Lossless ChainClass `json:"lossless"`
 	Lossy    ChainClass `json:"lossy"`
 	Trace    uint64     `json:"trace"` // Fabric.Trace
 }
 
-// ChainHop is one link, on which From tells To to stop.
+// ChainHop is one link, on which From pauses To.
 type ChainHop struct {
 	From          string `json:"from"`
 	To            string `json:"to"`
-	XOFF          uint64 `json:"xoff"`           // frames that To received, repetitions included
+	XOFF          uint64 `json:"xoff"`           // frames that To received, refreshes included
 	XON           uint64 `json:"xon"`            // frames that To received
 	PausedNS      int64  `json:"paused_ns"`      // that To was paused
 	LosslessDrops uint64 `json:"lossless_drops"` // at From's end of the link
-	Headroom      int    `json:"headroom"`       // cells of it that From used at the most; 0 for the target
+	Headroom      int    `json:"headroom"`       // most cells of headroom that From used; 0 for the target
 }
 
-// ChainClass is the frames of one class, of both adapters together.
+// ChainClass counts the frames of one class from both adapters together.
 type ChainClass struct {
 	Sent      uint64  `json:"sent"`
 	Lost      uint64  `json:"lost"`
@@ -69,10 +69,10 @@ const (
 	chainLossy  = 0 // class
 	chainVLAN   = 100
 	chainTarget = frame.MAC(0x0200_0000_00ff)
-	chainPeriod = 100_000 // ns in which the target stops and resumes the lossless class once
+	chainPeriod = 100_000 // ns: one stop and one resume of the lossless class by the target
 )
 
-// chainFabric is a Chain that was built.
+// chainFabric is the fabric of a Chain.
 type chainFabric struct {
 	*Fabric
 	switches [3]*Switch // sw1, sw2, sw3
@@ -80,8 +80,8 @@ type chainFabric struct {
 	target   *Host
 }
 
-// Run builds the chain and lets it live: first the target says a word, so that the switches know
-// where it is, then the adapters send for Time, then everything that is under way arrives.
+// Run builds and runs the chain. First the target sends a frame, so that the switches learn its
+// address; then the adapters send for Time; then Run waits until every frame has arrived.
 func (c Chain) Run() (r ChainResult, err error) {
 	if err := c.Check(); err != nil {
 		return r, err
@@ -102,7 +102,7 @@ func (c Chain) Run() (r ChainResult, err error) {
 	return r, nil
 }
 
-// Check refuses what would run for ever, or mean nothing.
+// Check rejects chains that would run for ever or make no sense.
 func (c Chain) Check() error {
 	switch {
 	case c.Time <= 0 || c.Time > 10e9:
@@ -134,7 +134,7 @@ func (x *chainFabric) build(c Chain) (err error) {
 	if x.target, err = x.host("target", sw3, 2, chainTarget, c, hello); err != nil {
 		return err
 	}
-	x.Run(2 * chainPeriod) // the word reaches every switch
+	x.Run(2 * chainPeriod) // the target's frame reaches every switch
 	for i, s := range x.switches[:2] {
 		name := fmt.Sprintf("CNA%d", i+1)
 		if x.adapters[i], err = x.host(name, s, 0, chainAdapter(i), c, x.flows(i, c)...); err != nil {
@@ -154,8 +154,8 @@ func (x *chainFabric) host(
 	})
 }
 
-// flows returns what adapter i sends. A flow of rate 0 is left out when its size was drawn, so that
-// the other keeps its own.
+// flows returns the flows of adapter i. It drops a flow of rate 0 only after drawing its size, so
+// that the other flow keeps its size.
 func (x *chainFabric) flows(i int, c Chain) (flows []host.Flow) {
 	for _, f := range []host.Flow{{PCP: LosslessCoS, Rate: c.Lossless}, {PCP: chainLossy, Rate: c.Lossy}} {
 		f.ID, f.Dst, f.VID, f.Size = chainFlow(i, f.PCP), chainTarget, chainVLAN, host.MinSize+x.rng.IntN(1400)
@@ -166,10 +166,10 @@ func (x *chainFabric) flows(i int, c Chain) (flows []host.Flow) {
 	return flows
 }
 
-// chainFlow identifies what adapter i sends in a class.
+// chainFlow returns the ID of adapter i's flow in a class.
 func chainFlow(i int, class uint8) uint32 { return uint32(i*cells.Priorities) + uint32(class) }
 
-// send lets the adapters send for the chain's Time while the target stops and resumes them.
+// send runs the adapters for the chain's Time while the target stops and resumes them.
 func (c Chain) send(x *chainFabric) {
 	const class = 1 << LosslessCoS
 	refuse := int64(c.Pause * chainPeriod)
@@ -185,7 +185,7 @@ func (c Chain) send(x *chainFabric) {
 	}
 }
 
-// received returns what reached the target of a class, adapter by adapter.
+// received returns the target's counters for a class, by adapter.
 func (x *chainFabric) received(class uint8) (all [2]host.Received) {
 	for _, r := range x.target.Stats(x.now).Received {
 		for i := range all {
@@ -232,7 +232,7 @@ func (x *chainFabric) hops() []ChainHop {
 	return hops
 }
 
-// newChainHop takes from's side from its port and to's side from what it received.
+// newChainHop combines from's port counters with to's counters of received PFC frames.
 func newChainHop(from, to string, p *dataplane.PortSnapshot, received pfc.ReceiverStats) ChainHop {
 	h := ChainHop{From: from, To: to,
 		XOFF: received.XOFF[LosslessCoS], XON: received.XON[LosslessCoS], PausedNS: received.PausedNS[LosslessCoS]}

@@ -12,7 +12,7 @@ func runChain(t *testing.T, c Chain) ChainResult {
 }
 
 // TestPressureTravelsUpTheChainWithoutLoss: the target stops the lossless class, every hop up to
-// the adapters does the same in its turn, and nothing of the class is lost on any.
+// the adapters does the same in turn, and no hop loses a frame of the class.
 func TestPressureTravelsUpTheChainWithoutLoss(t *testing.T) {
 	for seed := range uint64(3) {
 		c := NewChain(seed)
@@ -36,7 +36,7 @@ func TestPressureTravelsUpTheChainWithoutLoss(t *testing.T) {
 	}
 }
 
-// TestLossyClassDoesNotNoticeThePressure compares it with a run in which it is alone.
+// TestLossyClassDoesNotNoticeThePressure compares it with a run without lossless traffic.
 func TestLossyClassDoesNotNoticeThePressure(t *testing.T) {
 	for seed := range uint64(3) {
 		c := NewChain(seed)

@@ -18,10 +18,10 @@ func drawCreditLink(t *rapid.T) CreditLink {
 	}
 }
 
-// TestCreditsClosedForm has the receiver drain at the rate of the link. A credit is then back after
-// a loop: the frame goes there, is drained, the R_RDY comes back. So in each loop the sender sends
-// one frame for each credit, or as many as fit: the use of the link is min(1, credits·frame /
-// loop).
+// TestCreditsClosedForm has the receiver drain at the rate of the link. A credit then returns after
+// one loop: the frame's way there, its draining, and the R_RDY's way back. So in each loop the
+// sender sends one frame per credit, or as many as fit: the use of the link is min(1,
+// credits·frame / loop).
 func TestCreditsClosedForm(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawCreditLink(t)
@@ -29,7 +29,7 @@ func TestCreditsClosedForm(t *testing.T) {
 		slot, ready := int64(uint64(l.Frame)*8e12/l.Rate), int64(4*8e12/l.Rate)
 		loop := 2*slot + 2*int64(l.Metres*5.13)*1000 + ready
 		perLoop, period := int64(l.Credits), loop
-		if int64(l.Credits)*slot >= loop { // more credits than are ever spent
+		if int64(l.Credits)*slot >= loop { // more credits than the sender ever spends
 			perLoop, period = 1, slot
 		}
 		rest := ns * 1000 % period
@@ -45,10 +45,10 @@ func TestCreditsClosedForm(t *testing.T) {
 	})
 }
 
-// TestOneCreditAKilometre is the rule of thumb of a vendor: at 2 Gbit/s one credit a kilometre
+// TestOneCreditAKilometre checks a vendor's rule of thumb: at 2 Gbit/s, one credit per kilometre
 // keeps the link full with full frames of 2148 bytes (Brocade, Fabric OS Administrator's Guide,
-// "Buffer credit allocation based on full-size frames"). The line runs at 2.125 Gbaud, of which
-// 8b/10b leaves 1.7 Gbit/s; FC-FS wants six words between two frames.
+// "Buffer credit allocation based on full-size frames"). The line runs at 2.125 Gbaud, which leaves
+// 1.7 Gbit/s after 8b/10b; FC-FS wants six words between two frames.
 func TestOneCreditAKilometre(t *testing.T) {
 	l := CreditLink{Rate: 1.7e9, Metres: 100e3, Credits: 100, Frame: 2148 + 6*4, Drain: Drain{Rate: 1.7e9}}
 	if use := l.Run(1, 1e9).Use; use < 0.96 || use > 1 {
@@ -60,9 +60,9 @@ func TestOneCreditAKilometre(t *testing.T) {
 	}
 }
 
-// countingLink is the same link told differently: a sender that counts its credits down to 0, a
-// receiver that counts its full buffers, and events in the order of time, in ps. What was begun
-// before the end is followed to where it goes.
+// countingLink models the same link differently: a sender that counts its credits down to 0, a
+// receiver that counts its full buffers, and events in the order of time, in ps. It follows frames
+// begun before the end until they are drained.
 func countingLink(l CreditLink, seed uint64, end int64) (frames, held int) {
 	var (
 		slot, out = WireTime(l.Frame, l.Rate), WireTime(l.Frame, l.Drain.Rate)
@@ -87,7 +87,7 @@ func countingLink(l CreditLink, seed uint64, end int64) (frames, held int) {
 		if at := max(now, line); credits > 0 && at < end {
 			send = at
 		}
-		// What frees a buffer goes before what fills one at the same time.
+		// At equal times, events that free a buffer come before events that fill one.
 		switch now = min(send, drained, first(arriving), first(returning)); {
 		case now == math.MaxInt64:
 			return frames, held
@@ -116,8 +116,8 @@ func countingLink(l CreditLink, seed uint64, end int64) (frames, held int) {
 	}
 }
 
-// TestCreditsNeverLose compares with the link that counts, while the receiver stalls at random:
-// buffers never overflow.
+// TestCreditsNeverLose compares Run with countingLink while the receiver stalls at random: buffers
+// never overflow.
 func TestCreditsNeverLose(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawCreditLink(t)

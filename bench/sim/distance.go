@@ -15,15 +15,14 @@ import (
 	"sluice/sched"
 )
 
-// LongLink is a link of any length between a sender that always has something to send and a
-// receiver with a buffer of a fixed size. It compares what the link carries when the receiver stops
-// the sender by PFC, and when it grants buffer-to-buffer credits (the question of Cisco, "Priority
-// Flow Control: Build Reliable Layer 2 Infrastructure", 2009, figures 3 and 4).
+// LongLink is a link of any length between a sender that always has frames to send and a receiver
+// with a buffer of fixed size. It compares the throughput under PFC and under buffer-to-buffer
+// credits (the question of Cisco, "Priority Flow Control: Build Reliable Layer 2 Infrastructure",
+// 2009, figures 3 and 4).
 //
-// Under PFC the receiver is a switch, run by the real engines: it forwards everything to a faster
-// link whose far end stops it with PFC of its own whenever the Drain stalls. Of the buffer, the
-// headroom that the distance takes (headroom.Exact) is set aside; what is left is the threshold of
-// XOFF.
+// Under PFC the receiver is a switch with the real engines. It forwards everything to a faster link
+// whose far end stops it with PFC of its own whenever the Drain stalls. The headroom for the
+// distance (headroom.Exact) is set aside from the buffer; the rest is the XOFF threshold.
 type LongLink struct {
 	Rate   uint64 // bit/s
 	Buffer int    // of the receiver, cells
@@ -37,8 +36,8 @@ type LongLink struct {
 
 // NewLongLink returns FCoE over 10 Gbit/s into a port of a Cisco Nexus 5000: frames of 2240 bytes
 // beside classes with 9216, and a buffer of 480 KiB in cells of 160 bytes, by the same document.
-// The receiver stalls for 50 µs on the average, in which an eighth of the buffer fills, then drains
-// at twice the link's rate for 75 µs: it could take 120 % of what the link carries.
+// The receiver stalls for 50 µs on average, long enough to fill an eighth of the buffer, then
+// drains at twice the link's rate for 75 µs. So it could take 120 % of the link's rate.
 func NewLongLink(seed uint64) LongLink {
 	return LongLink{
 		Rate: 10e9, Buffer: 480 << 10 / 160, Cell: 160, Frame: 2240 - frame.FCS, Jumbo: 9216 - frame.FCS,
@@ -47,18 +46,18 @@ func NewLongLink(seed uint64) LongLink {
 	}
 }
 
-// LinkPoint is what a link did at one distance.
+// LinkPoint is the result at one distance.
 type LinkPoint struct {
 	Metres    float64
 	Headroom  int     // cells; 0 under credits
-	Threshold int     // cells in use at which XOFF is sent, or all of the buffer under credits
+	Threshold int     // cells in use at which XOFF is sent; under credits the whole buffer
 	Use       float64 // of the link, 0 to 1
 	XOFF      float64 // sent per second
 	Lost      uint64  // frames
 }
 
-// Reach returns the distance, in whole metres, up to which PFC can be lossless: beyond it the
-// headroom takes more than the whole buffer.
+// Reach returns the largest distance, in whole metres, at which PFC can be lossless. Beyond it the
+// headroom exceeds the buffer.
 func (l LongLink) Reach() (float64, error) {
 	reach := 0
 	for step := 1 << 24; step > 0; step >>= 1 {
@@ -73,7 +72,7 @@ func (l LongLink) Reach() (float64, error) {
 	return float64(reach), nil
 }
 
-// headroom returns the cells that a distance takes.
+// headroom returns the headroom for a distance, in cells.
 func (l LongLink) headroom(metres float64) (int, error) {
 	r, err := headroom.Compute(headroom.Exact, headroom.Params{
 		Speed: l.Rate, MTUOwn: l.Jumbo + frame.FCS, MTUPeer: l.Frame + frame.FCS,
@@ -82,7 +81,7 @@ func (l LongLink) headroom(metres float64) (int, error) {
 	return r.Cells, err
 }
 
-// Credits returns the point under credits, one for each frame that the buffer has room for.
+// Credits returns the point under credits, one for each frame that fits the buffer.
 func (l LongLink) Credits(metres float64) LinkPoint {
 	link := CreditLink{
 		Rate: l.Rate, Metres: metres, Credits: l.Buffer / l.frameCells(), Frame: l.Frame + frame.WireOverhead,
@@ -93,8 +92,8 @@ func (l LongLink) Credits(metres float64) LinkPoint {
 
 func (l LongLink) frameCells() int { return (l.Frame + l.Cell - 1) / l.Cell }
 
-// PFC returns the point under PFC with the highest threshold that leaves the distance its headroom.
-// It fails beyond Reach.
+// PFC returns the point under PFC with the highest threshold that leaves room for the headroom. It
+// fails beyond Reach.
 func (l LongLink) PFC(metres float64) (LinkPoint, error) {
 	threshold, err := l.Threshold(metres)
 	if err != nil {
@@ -103,15 +102,15 @@ func (l LongLink) PFC(metres float64) (LinkPoint, error) {
 	return l.PFCAt(metres, threshold)
 }
 
-// Threshold returns the highest threshold, in cells, that leaves the distance its headroom. Beyond
+// Threshold returns the highest threshold, in cells, that leaves room for the headroom. Beyond
 // Reach it is negative.
 func (l LongLink) Threshold(metres float64) (int, error) {
 	room, err := l.headroom(metres)
 	return l.Buffer - room, err
 }
 
-// PFCAt returns the point under PFC with a threshold, in cells. It fails if the headroom of the
-// distance does not fit beside it.
+// PFCAt returns the point under PFC with a threshold in cells. It fails if threshold and headroom
+// together exceed the buffer.
 func (l LongLink) PFCAt(metres float64, threshold int) (p LinkPoint, err error) {
 	p = LinkPoint{Metres: metres, Threshold: threshold}
 	if p.Headroom, err = l.headroom(metres); err != nil {
@@ -154,7 +153,7 @@ func (l LongLink) PFCAt(metres float64, threshold int) (p LinkPoint, err error) 
 	return p, f.Check()
 }
 
-// stall runs a fabric whose drain stops the switch by PFC for each stall.
+// stall runs a fabric whose drain stops the switch with PFC for each stall.
 func (l LongLink) stall(f *Fabric, drain *Host) {
 	for s := l.Drain.stalls(l.Seed); f.Now() < l.Time; s.next() {
 		stop, resume := pfc.Frame{Enable: 1 << LosslessCoS}, pfc.Frame{Enable: 1 << LosslessCoS}
@@ -167,9 +166,9 @@ func (l LongLink) stall(f *Fabric, drain *Host) {
 }
 
 // receiver returns the switch: port 0 towards the sender, port 1 towards the drain. It resumes the
-// sender as soon as there is room for two frames below the threshold. What is in flight to the
-// drain can't be called back and shortens each stall, so it is little: a frame being sent and one
-// to follow.
+// sender as soon as there is room for two frames below the threshold. Frames in flight to the drain
+// can't be called back and shorten each stall, so the limit is low: one frame being sent and one
+// behind it.
 func (l LongLink) receiver(memory *umem.Memory, at LinkPoint) dataplane.Params {
 	p := dataplane.Params{
 		Memory: memory, CellSize: l.Cell, Workers: 1,

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestPFCAgreesWithFluid compares the engines with the fluid model, where the distance is next to
-// nothing.
+// TestPFCAgreesWithFluid compares the engines with the fluid model at almost no distance.
 func TestPFCAgreesWithFluid(t *testing.T) {
 	l := NewLongLink(1)
 	for _, threshold := range []int{50, 200, 500} {
@@ -25,8 +24,7 @@ func TestPFCAgreesWithFluid(t *testing.T) {
 	}
 }
 
-// TestCreditsAgreeWithFluid does the same for credits, and shows that the fluid model's θ = 0 is no
-// exception.
+// TestCreditsAgreeWithFluid compares credits with the fluid model, including the case θ = 0.
 func TestCreditsAgreeWithFluid(t *testing.T) {
 	for _, run := range []float64{40e3, 50e3, 75e3} {
 		l := NewLongLink(2)
@@ -41,12 +39,12 @@ func TestCreditsAgreeWithFluid(t *testing.T) {
 	}
 }
 
-// TestReach follows the headroom by hand. 480 KiB are 3072 cells. The frame that crosses the
-// threshold and the last one take 14 cells each. Between them arrives what begins in a window, in
-// frames of 64 bytes at the worst, a cell in 84 bytes of wire, the one that begins as the window
-// ends not counted: so the window is 3045·84 bytes. Without the frame ahead of the XOFF (9236), the
-// XOFF (84) and the response time (3840) that leaves 242,620 bytes for twice the distance, and a
-// metre holds 5.13 ns, 6.4125 bytes.
+// TestReach calculates the headroom by hand. 480 KiB are 3072 cells. The frame that crosses the
+// threshold and the last frame take 14 cells each. Between them arrive the frames that begin within
+// a window, not counting the one that begins as the window ends. In the worst case they have 64
+// bytes and take one cell per 84 bytes of wire, so the window is 3045·84 bytes. Without the frame
+// ahead of the XOFF (9236), the XOFF (84) and the response time (3840), that leaves 242,620 bytes
+// for twice the distance. A metre holds 5.13 ns, or 6.4125 bytes.
 func TestReach(t *testing.T) {
 	got, err := NewLongLink(1).Reach()
 	if want := 242_620 / 2 / 6.4125; err != nil || math.Abs(got-want) > 1 {
@@ -54,8 +52,8 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// TestUseFallsWithDistance is the message of the figures: under PFC the use falls to a low end at
-// the reach, without loss up to there; under credits it falls too, later, and has no end.
+// TestUseFallsWithDistance checks what the figures show: under PFC the use falls to a low value at
+// the reach, without loss up to there; under credits it falls too, later, and has no limit.
 func TestUseFallsWithDistance(t *testing.T) {
 	l := NewLongLink(3)
 	reach, err := l.Reach()
@@ -83,7 +81,7 @@ func TestUseFallsWithDistance(t *testing.T) {
 	if _, err := l.PFC(reach + 1); err == nil {
 		t.Error("lossless beyond the reach")
 	}
-	// Far away, credits last for a part of the loop only, whatever the receiver does.
+	// At this distance credits cover only a part of the loop, whatever the receiver does.
 	loop := 200e3 * 5.13 * 2
 	if c, want := l.Credits(200e3), 219*1808/loop; c.Use > want || c.Use < want*0.8 {
 		t.Errorf("200 km: use %.3f under credits, at most %.3f is possible", c.Use, want)

@@ -1,5 +1,5 @@
-// Package sim simulates networks in virtual time: hosts and switches on a Fabric, whose engines are
-// the real ones, and models of single links with all that may happen on them.
+// Package sim simulates networks in virtual time: hosts and switches with the real engines, joined
+// in a Fabric, and models of single links with faults.
 package sim
 
 import (
@@ -20,9 +20,9 @@ import (
 	"sluice/pmd/mem"
 )
 
-// Fabric is hosts and switches joined by wires, in virtual time: the engines are the real ones, the
-// seconds are not. Everything that is left to chance, the time between two polls above all, comes
-// from the seed, so that the same seed gives the same trace.
+// Fabric is hosts and switches joined by wires, in virtual time, with the real engines. All random
+// choices, above all the time between two polls, follow from the seed, so the same seed gives the
+// same trace.
 type Fabric struct {
 	rng      *rand.Rand
 	now      int64 // ns
@@ -36,8 +36,8 @@ type Fabric struct {
 	// PollMin and PollMax bound the time between two iterations of the nodes, ns.
 	PollMin, PollMax int64
 
-	// Untraced, set before hosts and cables are added, leaves frames out of the trace, which takes
-	// half of all the time.
+	// Untraced, set before hosts and cables are added, leaves frames out of the trace, which saves
+	// half of the run time.
 	Untraced bool
 }
 
@@ -56,17 +56,16 @@ type Host struct {
 	end  mem.End
 }
 
-// Cable says what joins two ports of a Fabric.
+// Cable describes what joins two ports of a Fabric.
 type Cable struct {
 	Rate         uint64 // bit/s
 	Metres       float64
-	Transceivers int64 // ns that those of both ends together delay a frame
+	Transceivers int64 // ns: delay of a frame by the transceivers of both ends together
 	MTU          int   // 0: 1500
-	Ring         int   // frames that the driver of each end takes, each way; 0: 1024
+	Ring         int   // frames that the driver of each end holds, each way; 0: 1024
 
-	// Fault, if set, decides what becomes of each frame that has reached the far end; the end that
-	// Join or AddHost names first is A. A Fault that leaves something to chance takes it from a
-	// generator of its own, with a seed.
+	// Fault, if set, decides the fate of each frame that reaches the far end. A is the end that
+	// Join or AddHost names first. A random Fault uses its own seeded generator.
 	Fault func(at int64, toB bool, frame []byte) mem.Fault
 }
 
@@ -76,8 +75,8 @@ func (c Cable) ring() int { return cmp.Or(c.Ring, 1024) }
 // maxFrame returns the longest frame, in bytes, with an 802.1Q tag and FCS.
 func (c Cable) maxFrame() int { return cmp.Or(c.MTU, 1500) + 18 + frame.FCS }
 
-// buffer returns the size of the buffers that frames of the cable fit: a power of two, 2048 bytes
-// or more.
+// buffer returns the size of the buffers for frames of the cable: a power of two, at least 2048
+// bytes.
 func (c Cable) buffer() int {
 	size := 2048
 	for size < c.maxFrame() {
@@ -95,7 +94,7 @@ func NewFabric(seed uint64) *Fabric {
 	}
 }
 
-// Close gives back the memory of the switches that AddLosslessSwitch added.
+// Close frees the memory of the switches that AddLosslessSwitch and AddConfigured added.
 func (f *Fabric) Close() error {
 	var errs []error
 	for _, m := range f.memories {
@@ -105,7 +104,7 @@ func (f *Fabric) Close() error {
 	return errors.Join(errs...)
 }
 
-// AddSwitch adds a switch whose ports are not joined to anything yet.
+// AddSwitch adds a switch whose ports are not connected yet.
 func (f *Fabric) AddSwitch(name string, p dataplane.Params) (*Switch, error) {
 	p.Bridge.Seed = f.rng.Uint64()
 	d, err := dataplane.NewSwitch(p)
@@ -117,8 +116,8 @@ func (f *Fabric) AddSwitch(name string, p dataplane.Params) (*Switch, error) {
 	return s, nil
 }
 
-// AddHost adds a host at the end of a cable to a port of a switch. Of p, what concerns port and
-// memory is filled in.
+// AddHost adds a host at the end of a cable to a port of a switch. It fills in the port and memory
+// fields of p.
 func (f *Fabric) AddHost(name string, s *Switch, port int, c Cable, p host.Params) (*Host, error) {
 	buffers, size := 2*c.ring(), c.buffer() // half to receive into, half to send
 	h := &Host{Name: name, end: mem.End{Memory: make([]byte, buffers*size), Buffer: size}}
@@ -135,7 +134,7 @@ func (f *Fabric) AddHost(name string, s *Switch, port int, c Cable, p host.Param
 	return h, nil
 }
 
-// Join lays a cable between two ports of two switches.
+// Join connects two ports of two switches by a cable.
 func (f *Fabric) Join(a *Switch, portA int, b *Switch, portB int, c Cable) error {
 	w, err := f.join(c, a.end(), b.end())
 	if err != nil {
@@ -160,7 +159,7 @@ func (f *Fabric) join(c Cable, a, b mem.End) (*mem.Wire, error) {
 	return w, err
 }
 
-// record adds a frame that has arrived unharmed to the trace.
+// record adds a frame that has arrived intact to the trace.
 func (f *Fabric) record(wire uint64, at int64, toB bool, frame []byte) {
 	head := &f.head
 	binary.BigEndian.PutUint64(head[:], wire<<1)
@@ -182,7 +181,7 @@ func (s *Switch) plug(port int, p *mem.Port, ring int) {
 	s.Publish(&dataplane.Plan{Links: append([]dataplane.Link(nil), s.links...)})
 }
 
-// Run lets the fabric live for so many ns.
+// Run advances the fabric by ns nanoseconds.
 func (f *Fabric) Run(ns int64) {
 	for end := f.now + ns; f.now < end; {
 		f.now += f.PollMin + f.rng.Int64N(f.PollMax-f.PollMin+1)
@@ -200,7 +199,7 @@ func (f *Fabric) Run(ns int64) {
 	}
 }
 
-// Settle stops the senders and runs until nothing moves any more; it fails when that takes longer
+// Settle stops the senders and runs until no frame moves any more. It fails if that takes longer
 // than limit ns.
 func (f *Fabric) Settle(limit int64) error {
 	for _, h := range f.hosts {
@@ -232,11 +231,11 @@ func (f *Fabric) held() int {
 // Now returns the virtual time, ns.
 func (f *Fabric) Now() int64 { return f.now }
 
-// Trace returns a hash of every frame that has arrived unharmed anywhere, with its wire, direction
+// Trace returns a hash of every frame that has arrived intact anywhere, with its wire, direction
 // and time.
 func (f *Fabric) Trace() uint64 { return f.trace.Sum64() }
 
-// Check tests the conservation of buffers in every switch and host.
+// Check verifies that no switch or host has lost or duplicated a buffer.
 func (f *Fabric) Check() error {
 	var errs []error
 	for _, s := range f.switches {
@@ -264,8 +263,8 @@ func (s *Switch) Ports(now int64) []dataplane.PortSnapshot {
 	return ports
 }
 
-// Refuse lets a host stop the lossless class and take it again, several times: a quarter of a
-// millisecond is enough for what sends there to fill what it may, and for that to drain.
+// Refuse has a host stop and resume the lossless class several times. Each phase lasts a quarter of
+// a millisecond: enough to fill the queues towards the host, and to drain them.
 func Refuse(f *Fabric, host *Host) error {
 	stop, resume := pfc.Frame{Enable: 1 << LosslessCoS}, pfc.Frame{Enable: 1 << LosslessCoS}
 	stop.Quanta[LosslessCoS] = math.MaxUint16

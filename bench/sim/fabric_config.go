@@ -6,7 +6,8 @@ import (
 	"sluice/internal/umem"
 )
 
-// AddConfigured adds a switch as control makes it of a configuration. Its memory is the fabric's.
+// AddConfigured adds a switch built from a configuration, as control does. The fabric owns its
+// memory.
 func (f *Fabric) AddConfigured(c *config.Config) (*Switch, error) {
 	memory, err := umem.Map(c.Memory.Buffers, c.Memory.BufferSize)
 	if err != nil {

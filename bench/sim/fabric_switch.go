@@ -14,40 +14,41 @@ import (
 	"sluice/sched"
 )
 
-// LosslessCoS is the one lossless class of service of AddLosslessSwitch: that of FCoE by custom.
+// LosslessCoS is the one lossless class of service of AddLosslessSwitch, by convention that of
+// FCoE.
 const LosslessCoS = 3
 
-// LosslessSwitch describes a switch whose ports are all alike: one lossless class beside seven
-// lossy ones, with a headroom that is measured to the cable and to the ends of a Fabric.
+// LosslessSwitch describes a switch with identical ports: one lossless class beside seven lossy
+// ones, with headroom computed for the cable and for the ends of a Fabric.
 type LosslessSwitch struct {
 	Ports    int
-	Workers  int    // that the ports are dealt out to in turn; 0: 1
+	Workers  int    // the ports are assigned to them in turn; 0: 1
 	Cable    Cable  // that each port may be joined to
-	Quanta   uint16 // that XOFF asks for; 0: 65535
-	Refresh  uint16 // quanta after which XOFF is repeated; 0: half of Quanta
-	XOFF     int    // cells of a group before it uses headroom; 0: 256
+	Quanta   uint16 // requested by XOFF; 0: 65535
+	Refresh  uint16 // quanta until XOFF is repeated; 0: half of Quanta
+	XOFF     int    // cells that a group may use before headroom; 0: 256
 	Queue    int    // cells that an egress queue of a lossy class may hold; 0: as XOFF
-	Spare    int    // cells of headroom beyond what is needed; below 0: short of it
-	InFlight int    // bytes that a port may have with its driver; 0: enough to keep the cable busy
-	// above 0: the peers are hosts that obey PFC after so many ns; 0: switches, or hosts within 60
-	// quanta
+	Spare    int    // additional cells of headroom; below 0: too few
+	InFlight int    // bytes that a port may hand to its driver; 0: enough to keep the cable busy
+	// above 0: the peers are hosts that honour PFC after this many ns; 0: switches, or hosts within
+	// 60 quanta
 	PeerDelay int64
 	Storm     bridge.StormParams // of each port
 }
 
 const (
-	CellSize      = 160 // bytes of accounting cell, as in the Nexus 5000
-	fabricBuffers = 512 // that each port of a switch keeps with its driver to receive into
+	CellSize      = 160 // bytes per accounting cell, as in the Nexus 5000
+	fabricBuffers = 512 // receive buffers that each port of a switch keeps with its driver
 )
 
-// perPoll returns the bytes that pass between two iterations that are as far apart as may be.
+// perPoll returns the bytes that pass between two iterations that are PollMax apart.
 func (c Cable) perPoll() int { return int(c.Rate * PollMax / 8e9) }
 
-// InFlight returns the bytes that a host or a switch may have with its driver: enough to keep the
+// InFlight returns the bytes that a host or a switch may hand to its driver: enough to keep the
 // cable busy.
 func (c Cable) InFlight() int { return max(16<<10, 4*c.perPoll()) }
 
-// AddLosslessSwitch adds such a switch. Its memory is the fabric's: Close gives it back.
+// AddLosslessSwitch adds such a switch. The fabric owns its memory: Close frees it.
 func (f *Fabric) AddLosslessSwitch(name string, l LosslessSwitch) (*Switch, error) {
 	l.InFlight = cmp.Or(l.InFlight, l.Cable.InFlight())
 	room, err := l.headroom(f.PollMax)
@@ -68,8 +69,8 @@ func (f *Fabric) AddLosslessSwitch(name string, l LosslessSwitch) (*Switch, erro
 	return f.AddSwitch(name, p)
 }
 
-// headroom returns the cells that a lossless group needs between two ends of the fabric, both in
-// software, whose polls are that many ns apart at the most.
+// headroom returns the cells that a lossless group needs between two software ends of the fabric
+// that poll at least every pollMax ns.
 func (l LosslessSwitch) headroom(pollMax int64) (int, error) {
 	c := l.Cable
 	p := headroom.Params{
@@ -77,16 +78,16 @@ func (l LosslessSwitch) headroom(pollMax int64) (int, error) {
 		Cell: CellSize, Unstored: frame.FCS, Transceivers: c.Transceivers,
 		OwnGap: pollMax, PeerGap: pollMax, OwnInFlight: l.InFlight, PeerInFlight: max(l.InFlight, c.InFlight()),
 	}
-	if l.PeerDelay > 0 { // hosts pace themselves as adapters do, and have no more than a frame in front of the line
+	if l.PeerDelay > 0 { // hosts pace themselves like adapters and queue at most one frame in front of the line
 		p.ResponseBits, p.PeerInFlight = int(l.PeerDelay*int64(c.Rate/1e6)/1e3), 0
 	}
 	r, err := headroom.Compute(headroom.Measured, p)
 	return r.Cells, err
 }
 
-// port returns one port: every class has its share of the pool, an egress queue of the same length
-// and the same weight. Its shaper lets the TX ring fill up with the shortest frames, as that of a
-// configured switch does.
+// port returns the parameters of one port: every class has its share of the pool, an egress queue
+// of the same length and the same weight. As in a configured switch, the shaper lets the TX ring
+// fill up with shortest frames.
 func (l LosslessSwitch) port(name string, worker, share, room int) dataplane.PortParams {
 	maxFrame := l.Cable.maxFrame() - frame.FCS
 	p := dataplane.PortParams{

@@ -6,10 +6,10 @@ import (
 	"sluice/internal/frame"
 )
 
-// besiegeSwitch attacks a port of a switch whose peer is another switch, with so many cells of
-// headroom more, or less, than it needs by its own reckoning. Both have full TX rings: that of the
-// switch is full of lossy frames, in front of the XOFF, and that of the peer of lossless ones,
-// which leave when it has heard the XOFF.
+// besiegeSwitch attacks a port of a switch whose peer is another switch, with spare cells of
+// headroom more, or fewer, than the switch computes. Both TX rings are full: the switch's with
+// lossy frames in front of the XOFF, the peer's with lossless frames that it still sends after it
+// has received the XOFF.
 //
 //	A, A2 ── up ── sw ── B, target
 func besiegeSwitch(t *testing.T, seed uint64, spare int) (headroom, peak int, drops uint64) {
@@ -34,9 +34,9 @@ func besiegeSwitch(t *testing.T, seed uint64, spare int) (headroom, peak int, dr
 	return sw.Params.Ports[0].Cells.Groups[LosslessCoS].Headroom, peak, drops
 }
 
-// TestSwitchesUnderFire: the headroom between two ends of a fabric is enough, and is not much too
-// large: with a quarter less, frames drop. Unused stays, above all, the response of the standard,
-// since a switch of a fabric answers at once.
+// TestSwitchesUnderFire: the headroom between two ends of a fabric suffices and is not much too
+// large: with a quarter less, frames drop. Most of the unused part is the standard's response time,
+// since a switch of a fabric responds at once.
 func TestSwitchesUnderFire(t *testing.T) {
 	for seed := range uint64(siegeSeeds) {
 		headroom, peak, drops := besiegeSwitch(t, seed, 0)

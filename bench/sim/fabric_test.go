@@ -14,7 +14,7 @@ const (
 	gbit     = uint64(1e9)
 )
 
-// testSwitch adds a switch of so many ports at 10 Gbit/s, dealt out to workers in turn.
+// testSwitch adds a switch with ports of 10 Gbit/s, assigned to workers in turn.
 func testSwitch(t *testing.T, f *Fabric, name string, ports, workers int) *Switch {
 	t.Helper()
 	s, err := f.AddLosslessSwitch(name, LosslessSwitch{
@@ -27,7 +27,7 @@ func testSwitch(t *testing.T, f *Fabric, name string, ports, workers int) *Switc
 	return s
 }
 
-// testHost adds a host with flows that each offer rate.
+// testHost adds a host with flows.
 func testHost(t *testing.T, f *Fabric, s *Switch, port int, mac frame.MAC, speed uint64, flows ...host.Flow) *Host {
 	t.Helper()
 	h, err := f.AddHost(fmt.Sprintf("host %v", mac), s, port, Cable{Rate: speed, Metres: 300}, host.Params{
@@ -41,12 +41,12 @@ func testHost(t *testing.T, f *Fabric, s *Switch, port int, mac frame.MAC, speed
 
 const target = frame.MAC(0x0200_0000_00ff)
 
-// testFlow leads to the target.
+// testFlow returns a flow to the target.
 func testFlow(id uint32, pcp uint8, size int, rate uint64) host.Flow {
 	return host.Flow{ID: id, Dst: target, VID: 100, PCP: pcp, Size: size, Rate: rate}
 }
 
-// verify settles the fabric and compares what every flow sent with what the target received.
+// verify settles the fabric and compares what each flow sent with what the target received.
 func verify(t *testing.T, f *Fabric, sink *Host, senders ...*Host) (lostByPCP [8]uint64) {
 	t.Helper()
 	if err := f.Settle(50e6); err != nil {
@@ -77,8 +77,8 @@ func verify(t *testing.T, f *Fabric, sink *Host, senders ...*Host) (lostByPCP [8
 	return lostByPCP
 }
 
-// TestThreeWorkers has each sender, and the target, on a port of another worker, so that every
-// frame crosses.
+// TestThreeWorkers puts each sender and the target on ports of different workers, so every frame
+// crosses.
 func TestThreeWorkers(t *testing.T) {
 	f := NewFabric(3)
 	s := testSwitch(t, f, "sw", 3, 3)
@@ -88,8 +88,8 @@ func TestThreeWorkers(t *testing.T) {
 		senders = append(senders, testHost(t, f, s, i, frame.MAC(0x0200_0000_0001+i), 10*gbit,
 			testFlow(id+lossless, lossless, 300, 6*gbit), testFlow(id+lossy, lossy, 1000, 4*gbit)))
 	}
-	// The target says something, so that its address is learnt on its own worker and announced to
-	// the others.
+	// The target sends a frame, so that its own worker learns its address and announces it to the
+	// others.
 	hello := host.Flow{ID: 40, Dst: 0x0200_0000_0001, VID: 100, PCP: 1, Size: 60, Rate: 1e6}
 	sink := testHost(t, f, s, 2, target, 10*gbit, hello)
 	f.Run(5e6)
@@ -107,8 +107,7 @@ func TestThreeWorkers(t *testing.T) {
 	}
 }
 
-// TestStepAllocatesNothing runs every kind of work: forwarding, flooding, congestion, PFC both
-// ways.
+// TestStepAllocatesNothing exercises forwarding, flooding, congestion, and PFC in both directions.
 func TestStepAllocatesNothing(t *testing.T) {
 	f := NewFabric(1)
 	s := testSwitch(t, f, "sw", 3, 1)
@@ -136,8 +135,8 @@ func TestStepAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestLongFastCable fills 95 % of 100 km at 400 Gbit/s between a host and a switch: no frame is
-// lost, and each takes the length of the cable and a few polls.
+// TestLongFastCable loads 100 km at 400 Gbit/s between a host and a switch to 95 %. No frame is
+// lost, and each takes the cable's delay and a few polls.
 func TestLongFastCable(t *testing.T) {
 	const rate, oneWay = 400 * gbit, 513_000
 	f := NewFabric(1)

@@ -12,17 +12,17 @@ import (
 )
 
 // Healing is a link between a host that sends a lossless class at line rate, in the shortest
-// frames, and a switch whose way out is stopped for a while. One PFC frame of the switch does not
-// reach the host. PFC has no acknowledgement: a lost XOFF is healed by its repetition, a lost XON
-// by the end of the pause.
+// frames, and a switch whose egress is stopped for a while. One PFC frame of the switch does not
+// reach the host. PFC has no acknowledgement: the next XOFF makes up for a lost XOFF, and the end
+// of the pause for a lost XON.
 type Healing struct {
 	Seed    uint64
 	Cable   Cable
-	Quanta  uint16    // that XOFF asks for
-	Refresh uint16    // quanta after which it is repeated; 0: half of Quanta
-	Spare   int       // cells of headroom that the switch has beyond what the cable and the two ends need
+	Quanta  uint16    // requested by XOFF
+	Refresh uint16    // quanta until XOFF is repeated; 0: half of Quanta
+	Spare   int       // cells of headroom beyond the need of the cable and the two ends
 	LoseXON bool      // lose the first XON, not the first XOFF
-	Fault   mem.Fault // what becomes of that frame: Lose or Corrupt
+	Fault   mem.Fault // fate of that frame: Lose or Corrupt
 }
 
 // NewHealing returns a link of 300 m and 10 Gbit/s on which the first XOFF is lost.
@@ -30,30 +30,29 @@ func NewHealing(seed uint64, quanta uint16) Healing {
 	return Healing{Seed: seed, Cable: Cable{Rate: 10e9, Metres: 300}, Quanta: quanta, Fault: mem.Lose}
 }
 
-// Healed is how it went. Times are in ns, at the host's end of the cable.
+// Healed is the result of a Healing. Times are in ns, at the host's end of the cable.
 type Healed struct {
 	Headroom int    // cells that the lossless group had
 	Sent     uint64 // frames of the host
-	Dropped  uint64 // of them, for want of headroom
-	Later    uint64 // of those, dropped after the host had stopped
+	Dropped  uint64 // frames dropped because the headroom was full
+	Later    uint64 // frames of those dropped after the host had stopped
 
-	Repeated int64 // from when the lost XOFF should have come until the next one came
-	Idle     int64 // from when the lost XON should have come until the host sent again
+	Repeated int64 // from when the lost XOFF would have arrived until the next one arrived
+	Idle     int64 // from when the lost XON would have arrived until the host sent again
 	Paused   int64 // from the last XOFF until the host sent again
 }
 
-// Cost is what the loss of a PFC frame costs, by the quanta that XOFF asks for.
+// Cost is the cost of a lost PFC frame, by the quanta that XOFF asks for.
 type Cost struct {
 	Quanta   uint16
 	Pause    int64  // ns
-	Dropped  uint64 // lossless frames that a lost XOFF cost, with the headroom that a link without faults needs
-	Headroom int    // cells of that
-	Spare    int    // cells more, with which a lost XOFF costs nothing
-	Idle     int64  // ns for which a lost XON made the sender wait
+	Dropped  uint64 // lossless frames lost after a lost XOFF, with the headroom for a link without faults
+	Headroom int    // that headroom, cells
+	Spare    int    // additional cells with which a lost XOFF costs nothing
+	Idle     int64  // ns that the sender waits after a lost XON
 }
 
-// HealingCost measures it on the link of NewHealing. The XON is lost at a moment that the seed
-// chooses.
+// HealingCost measures the cost on the link of NewHealing. The seed chooses when the XON is lost.
 func HealingCost(seed uint64, quanta uint16) (Cost, error) {
 	h := NewHealing(seed, quanta)
 	c := Cost{Quanta: quanta, Pause: h.pause(), Spare: h.spare()}
@@ -87,7 +86,7 @@ func (h Healing) spare() int {
 	return int(math.Ceil(float64(h.refresh()+PollMax)/slot)) + 1
 }
 
-// healingFabric is a Healing under way.
+// healingFabric is the fabric of a Healing.
 type healingFabric struct {
 	*Fabric
 	Healing
@@ -95,16 +94,16 @@ type healingFabric struct {
 	host, target *Host
 
 	refusing bool  // the target
-	refuseAt int64 // when it says so again, ns
+	refuseAt int64 // when it repeats its XOFF, ns
 
-	// What the cable between host and switch has seen, ns; 0: nothing yet.
-	lostAt   int64 // the frame that was lost, at the host's end
+	// Events on the cable between host and switch, ns; 0: not yet seen.
+	lostAt   int64 // the lost frame, at the host's end
 	repeatAt int64 // the first XOFF after that
 	xoffAt   int64 // the last XOFF
-	resumeAt int64 // the first frame of the host after that, at the switch
+	resumeAt int64 // the host's first frame after that, at the switch
 }
 
-// Run builds the link and lets the way out stop and go on.
+// Run builds the link, stops its egress and resumes it.
 func (h Healing) Run() (r Healed, err error) {
 	x := &healingFabric{Fabric: NewFabric(h.Seed), Healing: h}
 	defer func() { err = errors.Join(err, x.Close()) }()
@@ -158,7 +157,7 @@ func (x *healingFabric) build() (err error) {
 	return err
 }
 
-// watch sees every frame between host and switch, and loses the one that is to be lost.
+// watch sees every frame between host and switch and loses the chosen one.
 func (x *healingFabric) watch(at int64, toSwitch bool, b []byte) mem.Fault {
 	if toSwitch {
 		if x.lostAt > 0 && x.resumeAt == 0 {
@@ -184,16 +183,16 @@ func (x *healingFabric) watch(at int64, toSwitch bool, b []byte) mem.Fault {
 	return mem.Deliver
 }
 
-// refuse has the target stop the lossless class until accept.
+// refuse has the target pause the lossless class until accept.
 func (x *healingFabric) refuse() { x.refusing, x.refuseAt = true, x.now }
 
-// accept has the target take the lossless class again.
+// accept has the target resume the lossless class.
 func (x *healingFabric) accept() {
 	x.refusing = false
 	x.target.Inject(pfc.Frame{Enable: 1 << LosslessCoS})
 }
 
-// run is Fabric.Run with a target that repeats its XOFF before a pause of it can run out.
+// run is Fabric.Run with a target that repeats its XOFF before a pause expires.
 func (x *healingFabric) run(ns int64) {
 	const repeat = 1e6 // ns; 65535 quanta take 3.4 ms at 10 Gbit/s
 	for end := x.now + ns; x.now < end; x.Fabric.Run(1000) {
@@ -206,7 +205,7 @@ func (x *healingFabric) run(ns int64) {
 	}
 }
 
-// until runs until the cable has seen something, or fails after so many ns.
+// until runs until *seen is set. It fails after limit ns.
 func (x *healingFabric) until(what string, seen *int64, limit int64) error {
 	for end := x.now + limit; *seen == 0; x.run(1000) {
 		if x.now > end {
@@ -216,8 +215,8 @@ func (x *healingFabric) until(what string, seen *int64, limit int64) error {
 	return nil
 }
 
-// healingReaction is more than it takes any queue to fill or to drain and both ends to tell and to
-// obey, ns.
+// healingReaction is longer than any queue takes to fill or drain and both ends take to send and
+// honour PFC frames, ns.
 const healingReaction = 100_000
 
 func (x *healingFabric) loseXOFF(r *Healed) error {
@@ -248,7 +247,7 @@ func (x *healingFabric) loseXON(r *Healed) error {
 		return err
 	}
 	x.run(healingReaction)
-	// Back from the frame's arrival to when the host began to send it.
+	// Subtract slot and delay from the arrival to get the time when the host began to send.
 	slot := int64((host.MinSize + frame.WireOverhead) * 8e9 / x.Cable.Rate)
 	began := x.resumeAt - slot - mem.Length(x.Cable.Metres) - x.Cable.Transceivers
 	r.Idle, r.Paused, r.Dropped = began-x.lostAt, began-x.xoffAt, x.drops()

@@ -8,8 +8,8 @@ import (
 
 const healingSlot = 67.2 // ns that the shortest frame takes at 10 Gbit/s
 
-// TestLostXOFFHealsByItsRepetition: frames drop from when the headroom is full until the repetition
-// has stopped the host, and none later. With room for what arrives until then, none at all.
+// TestLostXOFFHealsByItsRepetition: frames drop from when the headroom is full until the repeated
+// XOFF has stopped the host, and none later. With room for the frames until then, none drop.
 func TestLostXOFFHealsByItsRepetition(t *testing.T) {
 	for seed, quanta := range []uint16{256, 1024, 4096, 16384} {
 		for refresh, fault := range map[uint16]mem.Fault{0: mem.Lose, quanta / 8: mem.Corrupt} {
@@ -26,8 +26,8 @@ func TestLostXOFFHealsByItsRepetition(t *testing.T) {
 				t.Errorf("quanta %d: repeated after %d ns, want %d and up to %d more", quanta, r.Repeated, expected,
 					PollMax)
 			}
-			// A frame arrives every slot. The headroom takes at least those of its own window, at
-			// most all that it has.
+			// One frame arrives per slot. The headroom takes at least the frames of its own window
+			// and at most all of its cells.
 			arrived := int(float64(r.Repeated) / healingSlot)
 			if least, most := arrived-r.Headroom, arrived+2; int(r.Dropped) < least || int(r.Dropped) > max(most, 0) {
 				t.Errorf("quanta %d: %d frames dropped, want %d to %d", quanta, r.Dropped, least, most)
@@ -43,7 +43,7 @@ func TestLostXOFFHealsByItsRepetition(t *testing.T) {
 	}
 }
 
-// TestLostXONHealsByTheTimer: the host sends again when the last pause it heard of has run out.
+// TestLostXONHealsByTheTimer: the host sends again when the last pause it received has expired.
 func TestLostXONHealsByTheTimer(t *testing.T) {
 	for seed, quanta := range []uint16{256, 1024, 4096, 16384} {
 		for _, fault := range []mem.Fault{mem.Lose, mem.Corrupt} {
@@ -54,8 +54,8 @@ func TestLostXONHealsByTheTimer(t *testing.T) {
 				t.Fatalf("quanta %d: %v", quanta, err)
 			}
 			t.Logf("quanta %5d: idle for %6d ns, sent again %6d ns after the last XOFF", quanta, r.Idle, r.Paused)
-			// The host looks at its port up to one poll after the XOFF came, and up to one after
-			// the pause ran out.
+			// The host polls up to one interval after the XOFF arrived, and up to one after the
+			// pause expired.
 			if r.Paused < h.pause() || r.Paused > h.pause()+2*PollMax {
 				t.Errorf("quanta %d: paused for %d ns, want %d and up to two polls more", quanta, r.Paused, h.pause())
 			}

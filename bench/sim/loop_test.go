@@ -9,8 +9,7 @@ import (
 	"sluice/internal/frame"
 )
 
-// A loop is the accident that spanning trees are there to prevent: what is flooded goes round for
-// ever.
+// loop is a loop of two switches without a spanning tree: flooded frames circulate for ever.
 //
 //	A, B ── left ══ right ── C, which broadcasts
 type loop struct {
@@ -25,8 +24,8 @@ const (
 	loopTime     = 4_000_000
 )
 
-// newLoop returns a loop that has been closed, in which C has not begun. A and B know of each
-// other, and the switches of them.
+// newLoop returns a closed loop in which C does not send yet. A and B know each other's address,
+// and the switches know both.
 func newLoop(t *testing.T, limits bridge.StormParams) *loop {
 	t.Helper()
 	const hostC = frame.MAC(0x0200_0000_000c)
@@ -58,8 +57,8 @@ func newLoop(t *testing.T, limits bridge.StormParams) *loop {
 	return x
 }
 
-// rates runs for loopTime and returns at which rates B receives what A sends, in parts of what it
-// should be.
+// rates runs for loopTime and returns the rates at which B receives A's flows, relative to the
+// offered rates.
 func (x *loop) rates() (unicast, unicastLossless float64) {
 	before := x.bytes()
 	x.Run(loopTime)
@@ -79,8 +78,8 @@ func (x *loop) bytes() map[uint32]uint64 {
 	return m
 }
 
-// floods returns the most frames that a port of a switch has flooded, and how many all were refused
-// for the limit.
+// floods returns the most frames that a port of a switch has flooded, and the number of frames that
+// all ports refused because of the limit.
 func (x *loop) floods(s *Switch) (most, refused uint64) {
 	up := uint64(0)
 	for _, l := range s.links {
@@ -97,8 +96,8 @@ func (x *loop) floods(s *Switch) (most, refused uint64) {
 	return most, refused
 }
 
-// TestLoopWithAStormLimit: two switches joined twice stay alive, and say what happens. The others
-// hardly notice.
+// TestLoopWithAStormLimit: two switches joined twice stay usable and report the storm. Other
+// traffic is hardly affected.
 func TestLoopWithAStormLimit(t *testing.T) {
 	const limit, burst = 20_000, 50
 	x := newLoop(t, bridge.StormParams{bridge.Broadcast: {Rate: limit, Burst: burst}})
@@ -133,7 +132,7 @@ func TestLoopWithAStormLimit(t *testing.T) {
 	}
 }
 
-// busy runs for some time and returns which part of it each port of left was sending.
+// busy runs for ns and returns the share of that time for which each port of left was sending.
 func (x *loop) busy(ns int64) (parts [4]float64) {
 	before := x.left.Ports(x.Now())
 	x.Run(ns)
@@ -144,10 +143,10 @@ func (x *loop) busy(ns int64) (parts [4]float64) {
 	return parts
 }
 
-// TestLoopWithoutALimit: without it others suffer, and it does not end.
+// TestLoopWithoutALimit: without a limit other traffic suffers, and the storm does not end.
 func TestLoopWithoutALimit(t *testing.T) {
 	x := newLoop(t, bridge.StormParams{})
-	// A has a part of the queue to B that is equal to that of each port of the loop
+	// A's share of the queue to B is that of each port of the loop.
 	if unicast, _ := x.rates(); unicast > 0.9 {
 		t.Errorf("A reaches B at %.1f %% of its rate: the storm is none", 100*unicast)
 	}

@@ -17,16 +17,16 @@ const (
 	siegeSeeds = 4
 )
 
-// fromA returns the shortest frames of the lossless class from host A to the target, toA the lossy
-// ones that keep the TX ring of host A's port full when they come from two ports; both at the speed
-// of the line.
+// fromA returns a flow of the shortest lossless frames from host A to the target. toA returns the
+// lossy flow that keeps the TX ring of host A's port full if two ports send it. Both run at line
+// rate.
 func fromA(id uint32) host.Flow { return testFlow(id, lossless, host.MinSize, 0) }
 
 func toA(id uint32) host.Flow {
 	return host.Flow{ID: id, Dst: hostA, VID: 100, PCP: lossy, Size: host.MinSize}
 }
 
-// besiege has the target refuse the lossless class, again and again.
+// besiege has the target stop and resume the lossless class repeatedly.
 func besiege(t *testing.T, f *Fabric, sink *Host) {
 	t.Helper()
 	if err := Refuse(f, sink); err != nil {
@@ -35,7 +35,7 @@ func besiege(t *testing.T, f *Fabric, sink *Host) {
 }
 
 // peakHeadroom returns the most cells of headroom that a port's lossless class has used, and its
-// drops. It fails a siege in which the port's peer was not stopped and resumed.
+// drops. It fails if the siege has not stopped and resumed the port's peer.
 func peakHeadroom(t *testing.T, f *Fabric, s *Switch, port int) (cells int, drops uint64) {
 	t.Helper()
 	p := s.Ports(f.Now())[port]
@@ -48,9 +48,9 @@ func peakHeadroom(t *testing.T, f *Fabric, s *Switch, port int) (cells int, drop
 	return p.Groups[lossless].PeakHeadroom, p.LosslessDrops()
 }
 
-// usersSwitch is one as a user writes it: no headroom is given. The ends of its cables need little
-// more time to respond than the standard allows, so most of the headroom is for what its own TX
-// rings may hold.
+// usersSwitch is a configuration as a user writes it, without headroom. The ends of its cables need
+// little more time to respond than the standard allows, so most of the headroom covers the contents
+// of its own TX rings.
 const usersSwitch = `
 memory: {buffers: 16384, cell: 160B}
 classes:
@@ -62,8 +62,8 @@ ports:
   - {device: target, speed: 10G, in_flight: 64KB, response: 5us}
 `
 
-// besiegeUsersSwitch attacks port a of that switch, given a part of the headroom that it computes.
-// It returns how many cells these are, and what came of it.
+// besiegeUsersSwitch attacks port a of that switch, which gets only a part of its computed
+// headroom. It returns that headroom, the peak use and the drops.
 func besiegeUsersSwitch(t *testing.T, seed uint64, part float64) (headroom, peak int, drops uint64) {
 	t.Helper()
 	c, err := config.Parse("switch.yaml", []byte(usersSwitch))
@@ -97,9 +97,9 @@ func besiegeUsersSwitch(t *testing.T, seed uint64, part float64) (headroom, peak
 	return s.Params.Ports[0].Cells.Groups[lossless].Headroom, peak, drops
 }
 
-// TestUsersSwitchUnderFire: the headroom that a switch in software computes for itself is enough
-// when its TX ring is full of the shortest frames, and is not much too large: what is short by a
-// seventh drops.
+// TestUsersSwitchUnderFire: the headroom that a software switch computes for itself suffices when
+// its TX ring is full of the shortest frames, and is not much too large: with a seventh less,
+// frames drop.
 func TestUsersSwitchUnderFire(t *testing.T) {
 	for seed := range uint64(siegeSeeds) {
 		headroom, peak, drops := besiegeUsersSwitch(t, seed, 1)

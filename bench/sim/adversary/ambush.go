@@ -6,15 +6,17 @@ import (
 	"sluice/internal/dataplane"
 )
 
-// ambush is the worst that is known for one lossless group, step by step:
+// ambush is the worst known attack on one lossless group, step by step:
 //
-//  1. The peer of another port stops the group's class, so that what comes in for it stays. The group's own peer stops the class, too,
-//     and a third one sends as much of it as the TX ring of the group's port takes: it waits in the queue there.
-//  2. The group's peer fills the group to its limit, to the cell.
-//  3. It lets the class go on. Right after the worker has looked and found that, the frame arrives that crosses the limit, the longest;
-//     behind it, without a gap, come those that fill the most cells.
-//  4. Before the worker fills the TX ring with what waited, it is interrupted for as long as may be. So the pause comes late, and behind
-//     all of that.
+//  1. The peer of another port (egress) stops the group's class, so that frames from the group's
+//     port stay in the switch. The group's own peer (victim) stops the class too, and a third
+//     peer sends as much of it as the TX ring of the group's port takes. These frames wait in the
+//     egress queue there.
+//  2. The group's peer fills the group exactly to its limit.
+//  3. It resumes the class. Right after the worker has received that, a longest frame arrives and
+//     crosses the limit. The frames that fill the most cells follow without a gap.
+//  4. Before the worker fills the TX ring with the waiting frames, it is interrupted for as long
+//     as possible. So the pause comes late and waits behind all these frames.
 func (w *world) ambush() {
 	if len(w.peers) < 3 {
 		return
@@ -29,8 +31,7 @@ func (w *world) ambush() {
 	egress.say(1<<q, 65535)
 	victim.say(1<<q, 65535)
 	w.run(w.gap + 20_000)
-	// Of what waits for the TX ring the last frame is the longest, and those before it are the
-	// shortest.
+	// The last frame that waits for the TX ring is the longest; those before it are the shortest.
 	helper.traffic = traffic{priorities: []uint8{q}, to: []int{victim.port}, size: shortestFrames, left: queued}
 	w.run(2*w.gap + int64(queued+10)*helper.slot(shortest)/1000 + 20_000)
 	helper.traffic = traffic{priorities: []uint8{q}, to: []int{victim.port}, size: longestFrames, left: 1}
@@ -46,8 +47,8 @@ func (w *world) ambush() {
 	w.run(1_000_000)
 }
 
-// ambushable returns how many cells the group may hold before it needs headroom, and how many of
-// the shortest frames the TX ring of its port takes, and tells whether both can be brought about.
+// ambushable returns how many cells the group may hold before it needs headroom and how many of the
+// shortest frames the TX ring of its port takes. It reports whether an ambush can reach both.
 func (w *world) ambushable(victim *peer, q uint8) (limit, queued int, feasible bool) {
 	p := &w.params.Ports[victim.port]
 	g := p.Cells.Groups[q]
@@ -60,7 +61,7 @@ func (w *world) ambushable(victim *peer, q uint8) (limit, queued int, feasible b
 		w.gap > victim.slot(p.MaxLossless)/1000+1000 && lasts < victim.pause(65535)
 }
 
-// full tells whether the group is filled to its limit and no more.
+// full reports whether the group is filled exactly to its limit.
 func (w *world) full(victim *peer, q uint8, limit int) bool {
 	for _, l := range w.loops {
 		s := l.worker.Look(w.now)
@@ -74,7 +75,7 @@ func (w *world) full(victim *peer, q uint8, limit int) bool {
 	return false
 }
 
-// spring is the moment of an ambush.
+// spring performs steps 3 and 4 of an ambush.
 func (w *world) spring(victim, egress *peer, q uint8) {
 	l := w.loops[w.params.Ports[victim.port].Worker]
 	d := l.drivers[0]
@@ -85,7 +86,7 @@ func (w *world) spring(victim, egress *peer, q uint8) {
 	}
 	victim.say(1<<q, 0)
 	victim.traffic = traffic{}
-	w.run(0) // the peer begins to send that
+	w.run(0) // the peer begins to send the XON
 	victim.traffic = traffic{priorities: []uint8{q}, to: []int{egress.port}, size: densestFrames, left: -1, first: true}
 	resumes := victim.lineFree/1000 + delay(&w.config.Ports[victim.port])
 	crosses := resumes + victim.slot(victim.longest(victim.port, q))/1000

@@ -1,11 +1,12 @@
-// Package adversary has the adversary of the whole switch: the workers that forward, between link
-// partners that keep to the standard and do their worst otherwise. All time is virtual.
+// Package adversary attacks a whole switch in virtual time: real workers that forward, between link
+// partners that keep to the standard and otherwise do their worst.
 //
-// It draws a configuration that the switch accepts, and then what docs/lossless.md assumes: how the
-// response is divided between the worker's loop and its peers, and what a frame costs the worker.
-// The adversary chooses who sends what and when, in which sizes, who stops the switch and for how
-// long, where the worker is interrupted, when links flap and parameters change. What must come of
-// it is one thing: no frame of a lossless class is lost, by the accounts or in a driver.
+// It draws a configuration that the switch accepts. Within the assumptions of docs/lossless.md it
+// then draws how the response time is divided between the worker's loop and its peers, and what a
+// frame costs the worker. The adversary chooses who sends which frames and when, their sizes, who
+// pauses the switch and for how long, where the worker is interrupted, and when links flap and
+// parameters change. Whatever it does, no frame of a lossless class may be lost, by the accounting
+// or in a driver.
 package adversary
 
 import (
@@ -21,26 +22,26 @@ import (
 	"sluice/pfc"
 )
 
-// Attack is what one seed brings upon one switch.
+// Attack is one seed's attack on one switch.
 type Attack struct {
 	Seed uint64
-	Less int    // by how many of the longest frames the headroom of every group is smaller than computed
-	Omit Tricks // that the adversary does without
+	Less int    // number of longest frames by which the headroom of every group is smaller than computed
+	Omit Tricks // tricks that the adversary does not use
 }
 
-// Tricks are what an adversary may do, as bits.
+// Tricks is a set of tricks of the adversary.
 type Tricks uint16
 
-// The tricks.
+// The adversary's tricks.
 const (
-	Interruptions Tricks = 1 << iota // of the worker: between iterations, before it receives, and before it sends
+	Interruptions Tricks = 1 << iota // of the worker: between iterations, before receiving, and before sending
 	Cost                             // frames take the worker time
-	Ambush                           // the worst that is known, step by step
-	Toggling                         // congestion comes and goes as the switch stops and resumes a peer
+	Ambush                           // the worst known attack, step by step
+	Toggling                         // congestion alternates as the switch stops and resumes a peer
 	Pauses                           // peers stop the switch
 	Reloads
 	Flaps
-	Lossy            // frames of lossy classes beside
+	Lossy            // frames of lossy classes as well
 	AllTricks Tricks = 1<<iota - 1
 )
 
@@ -56,7 +57,7 @@ func (t Tricks) Names() (names []string) {
 	return names
 }
 
-// ParseTricks returns the tricks of these names.
+// ParseTricks returns the tricks with the given names.
 func ParseTricks(names []string) (t Tricks, err error) {
 	for _, name := range names {
 		at := slices.Index(trickNames, name)
@@ -68,21 +69,21 @@ func ParseTricks(names []string) (t Tricks, err error) {
 	return t, nil
 }
 
-// Result is what an attack did.
+// Result is the result of an attack.
 type Result struct {
-	Frames        uint64 `json:"frames"`         // that the peers sent
+	Frames        uint64 `json:"frames"`         // sent by the peers
 	Lossless      uint64 `json:"lossless"`       // of these, data frames of lossless priorities
-	XOFF          uint64 `json:"xoff"`           // that the switch sent
+	XOFF          uint64 `json:"xoff"`           // sent by the switch
 	Behind        uint64 `json:"behind"`         // iterations that left frames in a ring and stopped their sender
-	LosslessDrops uint64 `json:"lossless_drops"` // by the accounts
-	DriverLosses  uint64 `json:"driver_losses"`  // of lossless frames, in a driver that had no buffer for them
-	Late          uint64 `json:"late"`           // frames that a peer got after it had stopped their priority
-	// switches of which a worker left frames in a ring for longer than assumed
+	LosslessDrops uint64 `json:"lossless_drops"` // by the accounting
+	DriverLosses  uint64 `json:"driver_losses"`  // lossless frames lost in a driver without a buffer for them
+	Late          uint64 `json:"late"`           // frames that a peer received after it had stopped their priority
+	// switches with a worker that left frames in a ring for longer than assumed
 	Slow   uint64 `json:"slow"`
 	config string
 }
 
-// Lost tells whether the switch has broken its promise.
+// Lost reports whether the switch has broken its promise.
 func (r *Result) Lost() bool { return r.LosslessDrops+r.DriverLosses+r.Late+r.Slow > 0 }
 
 func (r *Result) add(o *Result) {
@@ -91,11 +92,11 @@ func (r *Result) add(o *Result) {
 	r.Late, r.Slow = r.Late+o.Late, r.Slow+o.Slow
 }
 
-// framesPerAttack is about how many frames the peers send in the random part of an attack.
+// framesPerAttack is the approximate number of frames in the random part of an attack.
 const framesPerAttack = 6_000
 
-// Run attacks. It fails when the switch's accounts do not add up afterwards, or frames are neither
-// sent nor dropped for ever.
+// Run attacks. It fails if the switch's accounts do not add up afterwards, or if frames stay in the
+// switch for ever.
 func (a Attack) Run() (Result, error) {
 	rng := rand.New(rand.NewPCG(a.Seed, 0))
 	d, err := draw(rng)
@@ -121,7 +122,7 @@ func (a Attack) Run() (Result, error) {
 
 func (a Attack) omits(t Tricks) bool { return a.Omit&t != 0 }
 
-// lower takes so many of the longest frames off the headroom of each group.
+// lower reduces the headroom of each group by a.Less longest frames.
 func (a Attack) lower(d *drawn) {
 	for i := range d.params.Ports {
 		p := &d.params.Ports[i]
@@ -136,8 +137,8 @@ func (a Attack) lower(d *drawn) {
 	}
 }
 
-// play is the random part of an attack: phase after phase, in each of which the peers do something
-// else.
+// play is the random part of an attack. It consists of phases in which the peers behave
+// differently.
 func (w *world) play(a Attack) {
 	var rate float64 // frames a ns, about
 	for _, p := range w.peers {
@@ -168,7 +169,7 @@ func (w *world) play(a Attack) {
 	w.cost = 0
 }
 
-// phase draws what each peer does next.
+// phase draws the behaviour of each peer.
 func (w *world) phase(a Attack) {
 	target := w.rng.IntN(len(w.peers))
 	for _, p := range w.peers {
@@ -184,10 +185,10 @@ func (w *world) phase(a Attack) {
 	}
 }
 
-// toggle has a peer send a lossless class to a target, which takes it as soon as the switch has put
-// an XOFF for it into its TX ring, and no more as soon as that has put an XON there. All others
-// overload that ring with other frames. So the frames that stop and resume the peer follow each
-// other while the first of them is still in the ring.
+// toggle has a peer send a lossless class to a target. As soon as the switch puts an XOFF to the
+// sender into its TX ring, the target resumes the class, and as soon as the switch puts an XON
+// there, the target stops it again. All other peers overload that TX ring with other frames. So
+// XOFF and XON follow each other while the first of them is still in the ring.
 func (w *world) toggle(target, stopped *peer) {
 	q := w.anyOf(w.lossless)
 	others := w.lossless &^ (1 << q)
@@ -209,7 +210,7 @@ func (w *world) toggle(target, stopped *peer) {
 	}
 }
 
-// anyOf draws one of a set of priorities.
+// anyOf draws a priority from a set.
 func (w *world) anyOf(set uint8) uint8 {
 	n := w.rng.IntN(bits.OnesCount8(set))
 	for ; n > 0; n-- {
@@ -218,7 +219,7 @@ func (w *world) anyOf(set uint8) uint8 {
 	return uint8(bits.TrailingZeros8(set))
 }
 
-// drawTraffic draws what a peer sends. Most send to one target, so that it is congested.
+// drawTraffic draws a peer's traffic. Most peers send to one target, so that it is congested.
 func (w *world) drawTraffic(a Attack, port, target int) traffic {
 	t := traffic{size: size(w.rng.IntN(int(sizes))), left: -1}
 	if w.rng.IntN(2) == 0 {
@@ -243,7 +244,7 @@ func (w *world) drawTraffic(a Attack, port, target int) traffic {
 	return t
 }
 
-// Reload changes what may change without loss: shares, marks, limits of queues.
+// Reload changes parameters that may change without loss: shares, marks, queue limits.
 func (w *world) Reload() {
 	p := w.params
 	p.Ports = append([]dataplane.PortParams(nil), p.Ports...)
@@ -258,14 +259,14 @@ func (w *world) Reload() {
 	}
 	g, err := w.s.Prepare(p)
 	if err != nil {
-		return // too small for a frame of a class: as a reload would say
+		return // too small for a frame of a class: a reload would fail
 	}
 	w.publish(g)
-	w.run(2*w.gap + 10_000) // until all workers have changed over
+	w.run(2*w.gap + 10_000) // until all workers have switched to it
 }
 
-// flap pulls a port's cable and plugs it in again. Its peer begins anew when the switch knows and
-// has told it what it must.
+// flap unplugs a port's cable and plugs it in again. The peer sends again when the switch has
+// noticed the link and a pause it asks for would have taken effect.
 func (w *world) flap(port int) {
 	p := w.peers[port]
 	kept, onPause := p.traffic, p.onPause
@@ -282,7 +283,7 @@ func (w *world) flap(port int) {
 	p.traffic, p.onPause = kept, onPause
 }
 
-// settle has the peers send no more and take everything, and waits until nothing is under way.
+// settle stops the peers' traffic and pauses, and waits until no frame is in flight.
 func (w *world) settle() error {
 	for _, p := range w.peers {
 		p.traffic, p.onPause, p.outbox = traffic{}, nil, nil
@@ -297,7 +298,7 @@ func (w *world) settle() error {
 	return errors.New("frames are still held when a second has passed")
 }
 
-// idle tells whether the switch holds no frame.
+// idle reports whether the switch and the wires hold no frame.
 func (w *world) idle() bool {
 	for _, l := range w.loops {
 		s := l.worker.Look(w.now)
@@ -329,7 +330,7 @@ func (w *world) result() Result {
 			p := &s.Ports[i]
 			r.LosslessDrops += p.LosslessDrops()
 			r.Behind += p.Behind
-			if p.Behind == 0 { // else a PFC frame of the peer's may have waited behind what an overload has left
+			if p.Behind == 0 { // else a PFC frame of the peer may have waited behind the rest of an overload
 				r.Late += w.peers[p.Number].late
 			}
 			for _, n := range p.PFCSent.XOFF {

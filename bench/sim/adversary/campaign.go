@@ -6,16 +6,17 @@ import (
 	"sync"
 )
 
-// Campaign is attacks on many switches, one seed after the other.
+// Campaign attacks many switches, with consecutive seeds.
 type Campaign struct {
 	First    uint64 // seed
 	Switches int
 	Less     int    // as in Attack
 	Omit     Tricks // likewise
-	Done     func() // called for each switch that has been attacked; may be nil
+	Done     func() // called after each attack; may be nil
 }
 
-// Outcome is what came of a campaign. It ends with the first switch that loses something.
+// Outcome is the result of a campaign. The campaign ends with the first switch that loses
+// something.
 type Outcome struct {
 	Switches int `json:"switches"`
 	Result
@@ -25,18 +26,18 @@ type Outcome struct {
 // Loss is the first switch that lost something.
 type Loss struct {
 	Seed   uint64   `json:"seed"`
-	Omit   []string `json:"omit"` // tricks without which it loses something, too
+	Omit   []string `json:"omit"` // tricks that the attack can omit and still cause a loss
 	Result Result   `json:"result"`
 	Config string   `json:"config"`
 }
 
-// Run attacks on all CPUs, and shrinks the first attack that succeeds. The outcome depends on the
-// campaign alone.
+// Run attacks on all CPUs and shrinks the first successful attack. The outcome depends only on the
+// campaign.
 func (c Campaign) Run(ctx context.Context) (Outcome, error) {
 	results := make([]Result, c.Switches)
 	errs := make([]error, c.Switches)
 	var mutex sync.Mutex
-	next, end := 0, c.Switches // attacks behind the first loss are not of interest
+	next, end := 0, c.Switches // attacks after the first loss are irrelevant
 	take := func() (int, bool) {
 		mutex.Lock()
 		defer mutex.Unlock()
@@ -85,7 +86,7 @@ func (c Campaign) sum(results []Result, errs []error) (Outcome, error) {
 	return o, nil
 }
 
-// shrink does without one trick after the other as long as the switch loses something all the same.
+// shrink omits one trick after another while the switch still loses something.
 func (a Attack) shrink(r Result) *Loss {
 	for t := Tricks(1); t < AllTricks+1; t <<= 1 {
 		fewer := a

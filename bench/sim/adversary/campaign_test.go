@@ -10,9 +10,9 @@ var (
 	switches = flag.Int("adversary.switches", 200, "how many switches to attack")
 )
 
-// TestNothingLosslessIsLost: whatever the adversary does within what docs/lossless.md assumes, no
-// lossless frame is lost, by the accounts or in a driver, no pause is disregarded, and no port
-// waits for longer than the budget of an iteration allows.
+// TestNothingLosslessIsLost: whatever the adversary does within the assumptions of
+// docs/lossless.md, no lossless frame is lost, by the accounting or in a driver, no pause is
+// disregarded, and no port waits for longer than the budget of an iteration allows.
 func TestNothingLosslessIsLost(t *testing.T) {
 	o, err := Campaign{First: *first, Switches: *switches}.Run(t.Context())
 	if err != nil {
@@ -27,8 +27,8 @@ func TestNothingLosslessIsLost(t *testing.T) {
 	}
 }
 
-// TestHeadroomIsNotFat: with room for a longest frame less, a switch is found that loses one.
-// Without tricks but the worst that is known it loses it, too.
+// TestHeadroomIsNotFat: with headroom for one longest frame less, some switch loses a frame, even
+// if the adversary uses no trick but the ambush.
 func TestHeadroomIsNotFat(t *testing.T) {
 	o, err := Campaign{First: 1, Switches: 300, Less: 1}.Run(t.Context())
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 	"sluice/internal/umem"
 )
 
-// drawn is a configuration that was drawn at random and that the switch accepts, with what it
-// computes.
+// drawn is a random configuration that the switch accepts, with the values computed from it.
 type drawn struct {
 	text   string
 	config *config.Config
@@ -25,21 +24,21 @@ type drawn struct {
 	params dataplane.Params
 
 	lossless uint8   // priorities
-	gap      int64   // ns: the longest time between two looks of a worker at the same port
-	reaction []int64 // ns, by port: from a PFC frame's arrival at the peer to the last frame that it may begin
-	dense    []int   // by port: the length of the frames that fill the most cells in a given time, bytes without FCS
+	gap      int64   // ns: the longest time between two polls of the same port by a worker
+	reaction []int64 // ns, by port: from a PFC frame's arrival at the peer to the last frame that the peer may begin
+	dense    []int   // by port: length of the frames that fill the most cells in a given time, bytes without FCS
 }
 
 const (
 	bufferSize = 2048
-	slot64     = 84 // bytes on the wire of the shortest frame
+	slot64     = 84 // wire bytes of a shortest frame
 )
 
 var errNone = errors.New("sim: none of many configurations drawn is accepted and within what the promise assumes")
 
-// draw draws configurations until one is accepted, and in it the loop's gap and the reaction of the
-// peers, which have the configured response together, or as much of it as docs/lossless.md promises
-// with the receive ring that there is.
+// draw draws configurations until the switch accepts one. It then draws the loop's gap and the
+// peers' reaction time. Together these are the configured response, or the part of it that
+// docs/lossless.md promises for the size of the receive ring.
 func draw(rng *rand.Rand) (*drawn, error) {
 	for range 1000 {
 		d := &drawn{text: drawText(rng)}
@@ -60,7 +59,7 @@ func draw(rng *rand.Rand) (*drawn, error) {
 	return nil, errNone
 }
 
-// drawText writes a configuration.
+// drawText returns the text of a configuration.
 func drawText(rng *rand.Rand) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -88,7 +87,7 @@ func drawText(rng *rand.Rand) string {
 	mtu := pick(rng, 1500, 1500, 68+rng.IntN(1800))
 	response := int64(between(rng, 5_000, 500_000))
 	inFlight := int(between(rng, 2_000, pick(rng, 4_000., 64_000.)))
-	shorter := rng.IntN(2) // whether lossless frames may be shorter than others
+	shorter := rng.IntN(2) // whether lossless frames may be limited to a shorter length than others
 	for i := range ports {
 		if rng.IntN(8) == 0 {
 			speed = pick(rng, "1G", "10G", "25G")
@@ -101,7 +100,7 @@ func drawText(rng *rand.Rand) string {
 	return b.String()
 }
 
-// drawClasses writes one class of lossless priorities and one of the others.
+// drawClasses writes one class of lossless priorities and one of the other priorities.
 func drawClasses(rng *rand.Rand, line func(string, ...any)) {
 	k := 1
 	if rng.IntN(2) == 0 {
@@ -127,8 +126,8 @@ func drawClasses(rng *rand.Rand, line func(string, ...any)) {
 		int(between(rng, 4_000, 400_000)), queue)
 }
 
-// divide divides the response between the loop and the peers, and tells whether that leaves the
-// loop a gap worth the name.
+// divide divides the response between the loop and the peers. It reports whether that leaves the
+// loop a useful gap.
 func (d *drawn) divide(rng *rand.Rand) bool {
 	for i := range d.config.Classes {
 		if class := &d.config.Classes[i]; class.Lossless {
@@ -137,7 +136,7 @@ func (d *drawn) divide(rng *rand.Rand) bool {
 			}
 		}
 	}
-	patient := rng.IntN(2) == 0 // gap and reaction are the whole response, and the gap is as short as the ring demands
+	patient := rng.IntN(2) == 0 // gap and reaction are the whole response; the gap is as short as the ring requires
 	waits := func(p *config.Port) int64 {
 		if patient {
 			return int64(p.Response)
@@ -163,13 +162,13 @@ func (d *drawn) divide(rng *rand.Rand) bool {
 	return true
 }
 
-// ringTime returns for how long frames may wait in the receive ring of a port until its peer is
-// told to stop, ns.
+// ringTime returns how long frames may wait in the receive ring of a port until its peer is paused,
+// ns.
 func (d *drawn) ringTime(p *config.Port) int64 { return int64(p.RingTime(d.params.Ports[0].Buffers)) }
 
-// spareTime returns for how long the loop may leave frames in the receive ring of a port though its
-// peer stops as late as the whole response allows, ns. Where the budget of an iteration empties all
-// rings, all that a ring must take is what comes meanwhile.
+// spareTime returns how long the loop may leave frames in the receive ring of a port whose peer
+// uses the whole response to stop, ns. If the budget of an iteration empties all rings, a ring only
+// has to take the frames that arrive in between.
 func (d *drawn) spareTime(p *config.Port) int64 {
 	ring := d.params.Ports[0].Buffers
 	if rings := ring * (len(d.config.Ports)/max(1, len(d.config.Workers)) + 1); rings > d.params.Budget {
@@ -178,7 +177,7 @@ func (d *drawn) spareTime(p *config.Port) int64 {
 	return int64(ring-1) * slot64 * 8e9 / int64(p.Speed)
 }
 
-// densestOf returns the length, up to a longest one, that fills the most cells in a given time.
+// densestOf returns the length up to longest that fills the most cells in a given time.
 func (d *drawn) densestOf(longest int) int {
 	cells := func(length int) int { return (length + d.params.CellSize - 1) / d.params.CellSize }
 	dense := shortest
@@ -190,8 +189,8 @@ func (d *drawn) densestOf(longest int) int {
 	return dense
 }
 
-// Silence returns how long after it began to send an XOFF a peer may still receive frames of that
-// priority, ns: until the worker has looked, and what its TX ring holds has left and arrived.
+// Silence returns how long after sending an XOFF a peer may still receive frames of that priority,
+// ns: until the worker has polled and the contents of its TX ring have been sent and have arrived.
 func (d *drawn) Silence(port int) int64 {
 	p := &d.config.Ports[port]
 	bytes := p.InFlight + p.InFlight/shortest*frame.WireOverhead + d.params.Ports[port].MaxFrame + frame.WireOverhead +
@@ -199,14 +198,14 @@ func (d *drawn) Silence(port int) int64 {
 	return d.gap + 2*delay(p) + int64(bytes+2*slot64)*8e9/int64(p.Speed) + 100
 }
 
-// honoured returns the priorities that the switch stops when its peers say so.
+// honoured returns the priorities whose pauses the switch honours.
 func (d *drawn) honoured() uint8 { return d.params.Ports[0].Receiver.Priorities }
 
 // hostOf returns the address of the host behind a port.
 func hostOf(port int) frame.MAC { return 0x0200_0000_0100 + frame.MAC(port) }
 
-// longest returns the longest frame that the peer of a port may send in a priority, bytes without
-// FCS.
+// longest returns the longest frame that the peer of a port may send in a priority, in bytes
+// without FCS.
 func (d *drawn) longest(port int, priority uint8) int {
 	p := &d.params.Ports[port]
 	if d.lossless>>priority&1 == 1 {
@@ -217,7 +216,7 @@ func (d *drawn) longest(port int, priority uint8) int {
 
 func pick[T any](rng *rand.Rand, of ...T) T { return of[rng.IntN(len(of))] }
 
-// between draws a number evenly over its orders of magnitude.
+// between draws a number log-uniformly.
 func between(rng *rand.Rand, least, most float64) float64 {
 	return least * math.Pow(most/least, rng.Float64())
 }

@@ -11,38 +11,38 @@ import (
 	"sluice/pmd/mem"
 )
 
-// peer is a port's link partner. It keeps to the standard and does its worst otherwise: it sends at
-// line rate, and stops as late as it may.
+// peer is a port's link partner. It keeps to the standard and otherwise does its worst: it sends at
+// line rate and stops as late as it may.
 type peer struct {
 	*world
 	port   int
 	wire   *mem.Wire
-	memory []byte // of its end of the wire: buffers to receive into, and one to send from
+	memory []byte // of its end of the wire: receive buffers and one send buffer
 	speed  int64  // bit/s
 
-	lineFree int64           // ps: when the line is free for a next frame
-	halted   [8]int64        // ns, by priority: until when it must not send
-	pending  []order         // pauses that have arrived and do not bind yet
+	lineFree int64           // ps: when the line is free for the next frame
+	halted   [8]int64        // ns, by priority: end of the pause that the peer honours
+	pending  []order         // pauses that have arrived and have not taken effect
 	down     bool            // its link
-	until    [8]int64        // ns, by priority: how long the pauses last that it asked for
-	silent   [8]int64        // ns, by priority: from when on they must have taken effect
+	until    [8]int64        // ns, by priority: end of the pauses that the peer asked for
+	silent   [8]int64        // ns, by priority: when these must have taken effect
 	outbox   []pfc.Frame     // PFC frames to send next
-	onPause  func(pfc.Frame) // knows what the switch tells the peer as soon as its driver has that
+	onPause  func(pfc.Frame) // called with each PFC frame that the switch hands to its driver
 	traffic
 
-	sent, lost, got [8]uint64 // frames, by priority: given to the wire; lost on a wire that was out; received
-	late            uint64    // frames received of a priority that the switch was to have stopped
-	rx              [8]uint64 // data frames, by priority, that the switch has read
+	sent, lost, got [8]uint64 // frames, by priority: sent; lost while the wire was down; received
+	late            uint64    // frames received of a priority that the switch should have stopped
+	rx              [8]uint64 // data frames, by priority, that the switch has received
 }
 
-// order is what a PFC frame orders for one priority, and when that binds.
+// order is the effect of a PFC frame on one priority, and when it begins and ends.
 type order struct {
 	at, until int64 // ns
 	priority  int
 }
 
-// traffic is what a peer sends: frames of the priorities and to the ports listed, taken in turn,
-// but for priorities that are halted.
+// traffic is what a peer sends: frames of the listed priorities to the listed ports in turn,
+// without priorities that are paused.
 type traffic struct {
 	priorities []uint8
 	to         []int // ports
@@ -53,12 +53,12 @@ type traffic struct {
 	first      bool // the first frame is the longest
 }
 
-// size is how a peer chooses the lengths of its frames.
+// size is how a peer chooses frame lengths.
 type size uint8
 
 const (
 	shortestFrames size = iota
-	densestFrames       // that fill the most cells in a given time, and the longest one just before it must stop
+	densestFrames       // that fill the most cells in a given time; a longest one just before it must stop
 	longestFrames
 	mixedFrames
 	sizes
@@ -69,7 +69,7 @@ const (
 	never    = math.MaxInt64
 )
 
-// advance lets time pass for the peer and its wire.
+// advance advances time for the peer and its wire.
 func (p *peer) advance(to int64) {
 	at := p.now
 	for !p.down && (len(p.outbox) > 0 || len(p.priorities) > 0 && p.left != 0) {
@@ -88,7 +88,7 @@ func (p *peer) advance(to int64) {
 	p.obey(to)
 }
 
-// changes returns when something may be sent that may not be sent at a time.
+// changes returns the next time at which a blocked frame may become sendable.
 func (p *peer) changes(at int64) int64 {
 	next := int64(never)
 	if t, any := p.wire.Next(); any {
@@ -102,7 +102,7 @@ func (p *peer) changes(at int64) int64 {
 	return next
 }
 
-// act sends a frame, if there is one that may be sent, and tells whether it did.
+// act sends a frame if one may be sent, and reports whether it did.
 func (p *peer) act(at int64) bool {
 	if len(p.outbox) > 0 {
 		f := p.outbox[0]
@@ -166,7 +166,7 @@ func (p *peer) slot(length int) int64 { return int64(length+frame.WireOverhead) 
 
 func (p *peer) buffer() []byte { return p.memory[len(p.memory)-bufferSize:] }
 
-// transmit sends what is in the buffer. Its bytes are taken at once.
+// transmit sends the frame in the buffer. The wire copies it at once.
 func (p *peer) transmit(at int64, length int) {
 	d := [1]pmd.Desc{{Addr: uint64(len(p.memory) - bufferSize), Len: uint32(length)}}
 	if p.wire.B.Transmit(d[:]) != 1 {
@@ -176,7 +176,7 @@ func (p *peer) transmit(at int64, length int) {
 	p.lineFree = max(at*1000, p.lineFree) + p.slot(length)
 }
 
-// collect gives back the buffers of what has arrived, and of what was sent.
+// collect returns the buffers of received and of sent frames.
 func (p *peer) collect() {
 	var d [32]pmd.Desc
 	var addrs [32]uint64
@@ -194,7 +194,7 @@ func (p *peer) collect() {
 	}
 }
 
-// arrived sees a frame that the switch has sent, at the time of its arrival.
+// arrived handles a frame from the switch at the time of its arrival.
 func (p *peer) arrived(at int64, b []byte) {
 	var h frame.Header
 	var f pfc.Frame
@@ -213,8 +213,8 @@ func (p *peer) arrived(at int64, b []byte) {
 	}
 }
 
-// heed takes note of what a PFC frame says of one priority: an XON counts at once, an XOFF when the
-// peer has reacted.
+// heed handles a PFC frame for one priority: an XON takes effect at once, an XOFF after the peer's
+// reaction time.
 func (p *peer) heed(at int64, priority int, quanta uint16) {
 	if quanta == 0 {
 		kept := p.pending[:0]
@@ -234,7 +234,7 @@ func (p *peer) heed(at int64, priority int, quanta uint16) {
 	p.pending = append(p.pending, order{at: at + p.reaction[p.port], until: until, priority: priority})
 }
 
-// obey stops the priorities whose pauses bind by now.
+// obey stops the priorities whose pauses have taken effect.
 func (p *peer) obey(now int64) {
 	kept := p.pending[:0]
 	for _, o := range p.pending {
@@ -247,10 +247,10 @@ func (p *peer) obey(now int64) {
 	p.pending = kept
 }
 
-// pause returns how long so many quanta are, ns.
+// pause returns the duration of quanta, ns.
 func (p *peer) pause(quanta uint16) int64 { return int64(quanta) * pfc.QuantumBits * 1e9 / p.speed }
 
-// say has the peer send a PFC frame next: XOFF for so many quanta, or XON.
+// say queues a PFC frame: XOFF for quanta, or XON.
 func (p *peer) say(priorities uint8, quanta uint16) {
 	f := pfc.Frame{Enable: priorities}
 	for n := range f.Quanta {
@@ -259,8 +259,8 @@ func (p *peer) say(priorities uint8, quanta uint16) {
 	p.outbox = append(p.outbox, f)
 }
 
-// ask remembers what the peer asks of the switch, which is to have done it once it has looked and
-// its TX ring is empty.
+// ask records what the peer asks of the switch. The switch must have done it when it has polled and
+// its TX ring has drained.
 func (p *peer) ask(at int64, f *pfc.Frame) {
 	for meant := f.Enable & p.honoured(); meant != 0; meant &= meant - 1 {
 		n := bits.TrailingZeros8(meant)
@@ -269,7 +269,7 @@ func (p *peer) ask(at int64, f *pfc.Frame) {
 	}
 }
 
-// reset forgets what was said on a link that is gone.
+// reset forgets the pauses on a link that went down.
 func (p *peer) reset() {
 	p.pending, p.outbox = p.pending[:0], nil
 	p.halted, p.until = [8]int64{}, [8]int64{}

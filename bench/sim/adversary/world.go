@@ -14,8 +14,8 @@ import (
 	"sluice/pmd/mem"
 )
 
-// world is a switch and the peers of its ports, in virtual time. The workers are those that
-// forward; each runs until it or the adversary lets time pass, and then the others do.
+// world is a switch and the peers of its ports, in virtual time. The workers are real. Each runs
+// until it or the adversary lets time pass; then the others run.
 type world struct {
 	*drawn
 	rng    *rand.Rand
@@ -24,14 +24,14 @@ type world struct {
 	peers  []*peer
 	loops  []*loop
 	now    int64 // ns
-	cost   int64 // ns that the worker takes to receive a frame and to send it
+	cost   int64 // ns that the worker takes to receive and send a frame
 	frames uint64
-	// ns: the longest time between two moments at which a worker had left no frame in a port's
-	// ring, or had stopped its peer
+	// ns: the longest time between two moments at which a worker had emptied a port's ring or had
+	// stopped its peer
 	slow int64
 }
 
-// loop is a worker and what happens to it.
+// loop is a worker with its interruptions.
 type loop struct {
 	*world
 	worker  *dataplane.Worker
@@ -39,21 +39,21 @@ type loop struct {
 	stop    func()
 	yield   func(ns int64) bool
 	wakeAt  int64
-	drivers []*driver // of the ports with lossless classes that it has
+	drivers []*driver // of its ports with lossless classes
 	rush    bool      // the next iteration begins at once
-	held    [2]int64  // ns that it was interrupted, since the last iteration began and in the one before
-	idle    float64   // how often it is interrupted: at so many of the places where it can be
+	held    [2]int64  // ns of interruption since the current iteration began and in the previous one
+	idle    float64   // probability of an interruption at each place where one is possible
 }
 
-// driver is a port of a worker, at which time may pass: whenever the worker calls it.
+// driver is a worker's port. Time may pass in each call by the worker.
 type driver struct {
 	*mem.Port
 	loop   *loop
 	peer   *peer
-	empty  int64  // ns: when the worker has last left no frame here, or stopped the peer
-	unread bool   // it has left some, when it looked last
-	held   int64  // ns that it was interrupted since
-	before func() // called before frames are given to the wire, once
+	empty  int64  // ns: when the worker last left no frame here, or stopped the peer
+	unread bool   // the worker left frames when it last polled
+	held   int64  // ns of interruption since then
+	before func() // called once, before frames are sent
 }
 
 func newWorld(d *drawn, rng *rand.Rand) (*world, error) {
@@ -84,7 +84,7 @@ func (w *world) close() {
 	}
 }
 
-// plug joins a port to its peer.
+// plug connects a port to its peer.
 func (w *world) plug(port int) error {
 	c, ring := &w.config.Ports[port], w.params.Ports[port].Buffers
 	p := &peer{world: w, port: port, speed: int64(c.Speed), memory: make([]byte, 65*bufferSize)}
@@ -127,13 +127,13 @@ func (w *world) join(p *peer, wire *mem.Wire) error {
 	return nil
 }
 
-// delay returns how long a bit is on a port's cable, ns, and no longer than the headroom counts.
+// delay returns the delay of a port's cable, ns, which does not exceed the value in the headroom.
 func delay(c *config.Port) int64 {
 	perMetre := map[headroom.Medium]float64{headroom.Fibre: 5.13, headroom.Copper: 4.76}[c.Medium]
 	return int64(c.Metres * perMetre)
 }
 
-// fault loses what is on a wire that is out.
+// fault loses every frame on a wire that is down.
 func (p *peer) fault(toB bool, b []byte) mem.Fault {
 	if !p.down {
 		return mem.Deliver
@@ -145,7 +145,8 @@ func (p *peer) fault(toB bool, b []byte) mem.Fault {
 	return mem.Lose
 }
 
-// publish gives the workers the links as they are, and parameters if these are others.
+// publish publishes the current links to the workers, and a new generation of parameters unless g
+// is nil.
 func (w *world) publish(g *dataplane.Generation) {
 	plan := w.plan
 	plan.Links = append([]dataplane.Link(nil), w.plan.Links...)
@@ -153,7 +154,7 @@ func (w *world) publish(g *dataplane.Generation) {
 	w.s.Publish(&plan)
 }
 
-// run lets ns pass.
+// run advances time by ns.
 func (w *world) run(ns int64) {
 	for end := w.now + ns; ; {
 		l := w.loops[0]
@@ -179,8 +180,7 @@ func (w *world) advance(to int64) {
 	w.now = to
 }
 
-// run is the worker: iteration after iteration, and between two of them what little time they take
-// without frames.
+// run is the worker: one iteration after another, with a short time between them without frames.
 func (l *loop) run(yield func(int64) bool) {
 	l.yield = yield
 	for yield(l.between()) {
@@ -188,7 +188,7 @@ func (l *loop) run(yield func(int64) bool) {
 		l.worker.Step(l.now)
 		for _, d := range l.drivers {
 			if d.unread {
-				d.served() // since the worker has left these frames there, it has stopped their sender
+				d.served() // the worker left these frames there, so by now it has stopped their sender
 			}
 		}
 	}
@@ -212,7 +212,7 @@ func (l *loop) between() int64 {
 // pause returns the longest time between two iterations of a worker that is not interrupted, ns.
 func (l *loop) pause() int64 { return max(100, l.gap/50) }
 
-// hold takes note of an interruption.
+// hold records an interruption.
 func (l *loop) hold(ns int64) {
 	l.held[0] += ns
 	for _, d := range l.drivers {
@@ -220,10 +220,9 @@ func (l *loop) hold(ns int64) {
 	}
 }
 
-// allowed returns how long an interruption may last that is to last for ns: two iterations in a row
-// are not to take longer than the gap, nor is a frame to wait longer in a port's ring. Of that is
-// kept what the worker itself may need for the budgets of two iterations, and what passes between
-// these.
+// allowed returns how much of an interruption of ns is allowed: two consecutive iterations must not
+// take longer than the gap, nor may a frame wait longer in a port's ring. The worker's own time for
+// the budgets of two iterations, and the time between them, count towards the gap.
 func (l *loop) allowed(ns, between int64) int64 {
 	own := 6*int64(l.budget())*l.cost + between + 2
 	ns = min(ns, l.gap-own-l.held[0]-l.held[1])
@@ -233,28 +232,27 @@ func (l *loop) allowed(ns, between int64) int64 {
 	return max(0, ns)
 }
 
-// budget returns how many frames an iteration of the worker handles: a burst of each port at the
-// least.
+// budget returns how many frames an iteration of the worker handles: at least a burst of each port.
 func (l *loop) budget() int {
 	return max(l.params.Budget, int(dataplane.LeastResponse(len(l.drivers))/(4*dataplane.FrameCost)))
 }
 
-// pass lets ns pass, in which other workers and the peers go on.
+// pass advances time by ns for other workers and the peers.
 func (l *loop) pass(ns int64) {
 	if ns > 0 {
 		l.yield(ns)
 	}
 }
 
-// interrupt lets time pass because somebody else has the worker's CPU; the next iteration follows
-// within so many ns of this one.
+// interrupt takes the CPU from the worker; the next iteration follows within between ns of this
+// one.
 func (l *loop) interrupt(ns, between int64) {
 	ns = l.allowed(ns, between)
 	l.hold(ns)
 	l.pass(ns)
 }
 
-// maybe interrupts the worker, or not.
+// maybe interrupts the worker at random.
 func (l *loop) maybe() {
 	if l.idle > 0 && l.rng.Float64() < l.idle {
 		l.interrupt(l.rng.Int64N(1+l.gap), l.pause())
@@ -283,15 +281,15 @@ func (d *driver) Waiting() int {
 	return d.Port.Waiting()
 }
 
-// look takes note of what the worker sees.
+// look records what the worker sees.
 func (d *driver) look() {
 	if d.unread = d.Port.Waiting() > 0; !d.unread {
 		d.served()
 	}
 }
 
-// served takes note that nothing waits here of which the switch does not know, or that it has
-// stopped the peer.
+// served records that no frame waits here that the switch has not received, or that it has stopped
+// the peer.
 func (d *driver) served() {
 	w := d.loop.world
 	w.slow = max(w.slow, w.now-d.empty)
