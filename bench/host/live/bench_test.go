@@ -18,15 +18,15 @@ import (
 	"sluice/pfc"
 )
 
-// sending is one way to send.
+// sending describes how to send.
 type sending struct {
 	ports, flows, size int
 	rate               float64
-	drop               bool // the peers drop what they receive and do not count it
+	drop               bool // the peers drop without counting
 }
 
-// run sends b.N frames. Beside the time that it took it reports what of it the thread had a CPU
-// for: the peers' programs run on that, too.
+// run sends b.N frames. In addition to the elapsed time it reports the part for which the thread
+// had a CPU, which includes the peers' programs.
 func (w sending) run(b *testing.B) {
 	l := newLab(b)
 	host, peer := newNamespace(b, l, "host"), newNamespace(b, l, "peer")
@@ -74,7 +74,7 @@ func ran(b *testing.B, g *Generator) time.Duration {
 	return t.Ran
 }
 
-// attach puts a program on a device until the benchmark ends.
+// attach attaches a program to a device until the benchmark ends.
 func attach(b *testing.B, n *netns.Namespace, device string, code asm.Instructions) {
 	b.Helper()
 	p, err := xdprun.NewProgram("test", code)
@@ -98,8 +98,8 @@ func attach(b *testing.B, n *netns.Namespace, device string, code asm.Instructio
 	}
 }
 
-// BenchmarkSending sends as fast as it goes, into peers that drop and into sinks; and paced, at a
-// rate that can't be reached, so that pacing is the only difference.
+// BenchmarkSending sends as fast as possible, to peers that drop and to sinks. It also sends paced
+// at an unreachable rate, so that pacing is the only difference.
 func BenchmarkSending(b *testing.B) {
 	for _, ports := range []int{1, 8} {
 		for _, size := range []int{60, 1514} {
@@ -115,7 +115,7 @@ func BenchmarkSending(b *testing.B) {
 	b.Run("ports=8/flows=64/bytes=60/dropped", sending{ports: 8, flows: 8, size: 60, drop: true}.run)
 }
 
-// BenchmarkIdle times a look at flows that are all not due: how finely frames are paced.
+// BenchmarkIdle times a pass over flows that are not due, which bounds the precision of pacing.
 func BenchmarkIdle(b *testing.B) {
 	host, _ := newCable(b)
 	for _, flows := range []int{1, 8, 64} {
@@ -136,9 +136,9 @@ func BenchmarkIdle(b *testing.B) {
 	}
 }
 
-// BenchmarkReaction tells a port to pause and looks for when the last frame before the pause was
-// built: since before the system call that sends the PFC frame, on a CPU that is not the
-// generator's; and since the PFC frame arrived.
+// BenchmarkReaction pauses a port and measures when the generator built the last frame before the
+// pause. It measures from before the system call that sends the PFC frame, on a CPU other than the
+// generator's, and from the arrival of the PFC frame.
 func BenchmarkReaction(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

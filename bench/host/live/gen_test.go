@@ -7,7 +7,7 @@ import (
 	"sluice/pmd"
 )
 
-// wire is a pmd.Port that keeps what is sent.
+// wire is a pmd.Port that keeps the frames it sends.
 type wire struct {
 	memory []byte
 	sent   [][]byte
@@ -27,7 +27,7 @@ func (w *wire) Flush()                       {}
 func (w *wire) Waiting() int                 { return 0 }
 func (w *wire) Stats() pmd.Stats             { return pmd.Stats{} }
 
-// TestSinkUnderstandsHosts: the frames of package gen are test frames to a sink, with the same
+// TestSinkUnderstandsHosts: a sink accepts the frames of package host as test frames, with the same
 // stamps.
 func TestSinkUnderstandsHosts(t *testing.T) {
 	const size, frames = 2048, 8

@@ -17,40 +17,40 @@ import (
 
 // GeneratorParams describes a generator.
 type GeneratorParams struct {
-	CPU    int           // that its thread runs on, and needs all of
-	Beat   time.Duration // of a CPU that others need, too: see xdprun.Params; 0: its default
+	CPU    int           // of its thread, which needs the whole CPU
+	Beat   time.Duration // for a CPU that others need too: see xdprun.Params; 0: its default
 	Ports  []PortParams
-	Pauses *Pauses // what PFC has paused, by port; nil: the generator ignores PFC
+	Pauses *Pauses // pauses by PFC, by port; nil: the generator ignores PFC
 
-	// CatchUp bounds how far a flow may fall behind its rate and still make up for it; default
-	// DefaultCatchUp. What is further behind is given up (Sent.Forgone).
+	// CatchUp bounds how far a flow may fall behind its rate and still catch up; default
+	// DefaultCatchUp. The flow gives up the rest (Sent.Forgone).
 	CatchUp time.Duration
 }
 
-// PortParams is a device through which a generator sends. The peer of a veth device takes nothing
-// before it runs an XDP program.
+// PortParams is a device through which a generator sends. The peer of a veth device receives
+// nothing until it has an XDP program.
 type PortParams struct {
 	Namespace *netns.Namespace // nil: the calling thread's
 	Device    string
 	Flows     []Flow
 }
 
-// DefaultCatchUp is so short that what a generator makes up for is a burst that a port takes.
+// DefaultCatchUp is so short that a port can take the burst with which a flow catches up.
 const DefaultCatchUp = 100 * time.Microsecond
 
-// Generator sends flows through devices. Its methods may be called by one goroutine at a time.
+// Generator sends flows through devices. Only one goroutine at a time may call its methods.
 type Generator struct {
-	sent    []Sent         // of all flows, port by port, as last looked at
+	sent    []Sent         // of all flows, port by port, as last read
 	indices [][]int        // in sent, by port and flow
-	flows   *xdprun.Shared // their records, in the same order; nil once stopped
-	pauses  *Pauses        // our own, if none were given
+	flows   *xdprun.Shared // the flows' records, in the same order; nil once stopped
+	pauses  *Pauses        // created if none were given
 	devices *ebpf.Map
 	meters  []*xdprun.Meter // by port
 	program *ebpf.Program
 	runner  *xdprun.Runner
 }
 
-// Start starts to send. Flows that may send take turns.
+// Start starts sending. Flows that may send take turns.
 func Start(p GeneratorParams) (*Generator, error) {
 	g := &Generator{}
 	if p.CatchUp == 0 {
@@ -109,7 +109,7 @@ func (f *Flow) validate() error {
 	return err
 }
 
-// load makes the program and all that it needs. No flow sends yet.
+// load creates the program, its maps and its thread. No flow sends yet.
 func (g *Generator) load(p GeneratorParams, longest int) (err error) {
 	if p.Pauses == nil {
 		if g.pauses, err = NewPauses(len(p.Ports)); err != nil {
@@ -140,7 +140,7 @@ func (g *Generator) load(p GeneratorParams, longest int) (err error) {
 	return err
 }
 
-// begin lets the flows send.
+// begin starts the flows.
 func (g *Generator) begin(ports []PortParams) {
 	for i, p := range ports {
 		for j, f := range p.Flows {
@@ -163,7 +163,7 @@ func newDevices(ports []PortParams) (*ebpf.Map, error) {
 			if err != nil {
 				return err
 			}
-			return m.Put(uint32(i), uint32(d.Index)) // which the kernel looks for in the caller's namespace
+			return m.Put(uint32(i), uint32(d.Index)) // the kernel resolves it in the caller's namespace
 		})
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("port %s: %w", p.Device, err), m.Close())
@@ -172,7 +172,7 @@ func newDevices(ports []PortParams) (*ebpf.Map, error) {
 	return m, nil
 }
 
-// within runs f in a namespace, or where it is if that is nil.
+// within runs f in a namespace, or in the current one if n is nil.
 func within(n *netns.Namespace, f func() error) error {
 	if n == nil {
 		return f()
@@ -180,7 +180,7 @@ func within(n *netns.Namespace, f func() error) error {
 	return n.Do(f)
 }
 
-// list notes whose the flows are, and returns how long the longest frame is.
+// list records the flow of each counter and returns the length of the longest frame.
 func (g *Generator) list(ports []PortParams) (longest int) {
 	for i, p := range ports {
 		g.indices = append(g.indices, nil)
@@ -193,7 +193,7 @@ func (g *Generator) list(ports []PortParams) (longest int) {
 	return longest
 }
 
-// describe writes the records of the flows and their order; none sends yet.
+// describe writes the flows' records and their order. No flow sends yet.
 func (g *Generator) describe(ports []PortParams, longest int) {
 	for i, s := range g.sent {
 		f := ports[s.Port].Flows[s.Flow]
@@ -215,10 +215,10 @@ func (g *Generator) describe(ports []PortParams, longest int) {
 	}
 }
 
-// never is flowStep of a flow that is stopped.
+// never is the flowStep of a stopped flow.
 const never = math.MaxUint64
 
-// step returns the flowStep for a rate of packets/s.
+// step converts a rate in packets/s to a flowStep.
 func step(rate float64) (uint64, error) {
 	switch s := math.Round(1e9 * (1 << stepShift) / rate); {
 	case rate == 0:
@@ -231,8 +231,8 @@ func step(rate float64) (uint64, error) {
 	return 0, fmt.Errorf("rate of %g packets/s must be 0, below 0, or at least 0.002", rate)
 }
 
-// SetRate changes how many packets/s a flow of a port sends, from now on; 0: as fast as it goes;
-// below 0: none. What the flow is behind by, up to CatchUp, it makes up for at the new rate.
+// SetRate sets a flow's rate in packets/s; 0: as fast as possible; below 0: none. A flow that is
+// behind catches up, by at most CatchUp, at the new rate.
 func (g *Generator) SetRate(port, flow int, rate float64) error {
 	s, err := step(rate)
 	if err != nil {
@@ -245,11 +245,11 @@ func (g *Generator) SetRate(port, flow int, rate float64) error {
 	return nil
 }
 
-// SetCatchUp changes GeneratorParams.CatchUp for all flows, from now on.
+// SetCatchUp changes GeneratorParams.CatchUp for all flows.
 //
-// Whoever measures latency from the schedule lets flows make up for everything, or else a stall of
-// the generator puts off the schedule, and hides what frames would have waited. Whoever measures
-// loss does not: what is made up for is a burst that nobody asked for.
+// To measure latency from the schedule, let flows catch up without limit. Otherwise a stall of the
+// generator postpones the schedule and hides the time that frames would have waited. To measure
+// loss, keep CatchUp short: catching up is a burst beyond the requested rate.
 func (g *Generator) SetCatchUp(d time.Duration) {
 	if g.flows == nil {
 		return
@@ -259,23 +259,23 @@ func (g *Generator) SetCatchUp(d time.Duration) {
 	}
 }
 
-// Sent is what one flow has sent.
+// Sent counts what one flow has sent.
 type Sent struct {
 	Port, Flow int    // indices of GeneratorParams.Ports and PortParams.Flows
 	ID         uint32 // of the flow
-	// Frames is how many were handed to the device, and so the next sequence number. A device drops
-	// those that its peer has no room for (Refused), and all while it is down; sinks miss them. If
-	// the device is gone, there are none.
+	// Frames is the number of frames handed to the device, so also the next sequence number. A
+	// device drops frames that its peer has no room for (Refused), and all frames while it is down;
+	// sinks miss them. A device that is gone takes no frames.
 	Frames, Bytes uint64
 
-	// Forgone is by how much the flow's schedule was put off because it was behind by more than
-	// CatchUp: known once the flow sends again, or is stopped by SetRate.
+	// Forgone is how far the flow's schedule was postponed because it was behind by more than
+	// CatchUp. It is updated when the flow sends again or SetRate stops it.
 	Forgone time.Duration
 
 	size uint64
 }
 
-// Sent returns what was sent since Start, by port and flow.
+// Sent returns what each flow has sent since Start, by port and flow.
 func (g *Generator) Sent() []Sent {
 	g.look()
 	return slices.Clone(g.sent)
@@ -293,27 +293,27 @@ func (g *Generator) look() {
 	}
 }
 
-// Refused returns how many of the frames that a port's device was handed it has dropped, for want
-// of room at its peer. It reports false if the device does not count them, or is gone.
+// Refused returns how many of the frames handed to a port's device it dropped because its peer had
+// no room. It returns false if the device does not count them, or is gone.
 func (g *Generator) Refused(port int) (frames uint64, known bool) {
 	sent, known := g.meters[port].Read()
 	return sent.Refused, known
 }
 
-// Thread tells how the thread that sends has spent its time.
+// Thread returns how the sending thread has spent its time.
 func (g *Generator) Thread() (xdprun.Times, error) { return g.runner.Times() }
 
-// Stop ends the sending, waits until it has ended, some 10 ms, and releases everything. After that,
-// only Sent still answers.
+// Stop stops sending, waits for the thread to end, about 10 ms, and releases all resources. After
+// Stop, only Sent may be called.
 func (g *Generator) Stop() error {
 	err := g.runner.Stop()
 	g.look()
 	return errors.Join(err, g.release())
 }
 
-// release gives back what load has made.
+// release frees what load has created.
 func (g *Generator) release() error {
-	err := errors.Join(g.program.Close(), g.devices.Close()) // which nil ones take
+	err := errors.Join(g.program.Close(), g.devices.Close()) // nil is allowed
 	for _, m := range g.meters {
 		m.Close()
 	}

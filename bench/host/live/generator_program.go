@@ -9,21 +9,21 @@ import (
 	"sluice/internal/xdprun"
 )
 
-// What the generator's program knows of a flow, in words.
+// A flow's record, in words. Start writes it, except where noted.
 const (
-	flowStep = iota // from one frame to the next: ns << stepShift; 0: no time; stopped. Written by SetRate, …
-	// … ns, when the next frame is due; 0: there is no schedule. From here to flowForgone written
-	// by the program, …
+	flowStep = iota // ns << stepShift from one frame to the next; 0: no pacing; stopped. Written by SetRate
+	// ns, when the next frame is due; 0: no schedule. flowNext to flowForgone are written by the
+	// program.
 	flowNext
-	flowFraction // … what is left of that beyond ns, in 1/1<<stepShift ns
-	flowFrames   // frames handed over, hence the next sequence number
+	flowFraction // fraction of a ns of flowNext, in 1/1<<stepShift ns
+	flowFrames   // frames handed over, so also the next sequence number
 	flowForgone  // ns
 	flowCatchUp  // ns; written by SetCatchUp
-	flowPause    // … the rest by Start: offset in the pauses of the flow's port and priority, bytes
+	flowPause    // offset in the pauses of the flow's port and priority, bytes
 	flowPort     // key in the map of devices
-	flowTail     // how much longer, below 0, a frame is than those that the kernel makes: bytes
+	flowTail     // frame length minus that of the kernel's frames, bytes; 0 or below
 	flowHeader   // bytes before the stamp
-	flowFront    // the first bytes of a frame, as they are in it
+	flowFront    // first bytes of a frame
 	flowBack     = flowFront + frontWords
 	flowWords    = 16
 
@@ -33,23 +33,24 @@ const (
 	stopped   = -1 // of flowStep
 )
 
-// Behind the records of the flows are a word that says whose turn it is, and the order of the flows
+// After the flows' records come a word with the current turn and the order of the flows
 // (xdprun.Turns).
 func turnWord(flows int) int       { return flows * flowWords }
 func orderWord(flows int) int      { return turnWord(flows) + 1 }
 func generatorWords(flows int) int { return orderWord(flows) + 2*flows }
 
-// The generator's program runs once for each frame that the kernel makes. The frame becomes the
-// next one of the first flow that may send, from the one whose turn it is on, or is dropped:
+// The generator's program runs once for each frame that the kernel makes. It turns the frame into
+// the next frame of the first flow that may send, starting with the flow whose turn it is. If no
+// flow may send, it drops the frame:
 //
 //	begin:                                                                    beginLooking
 //		place, left = turn, number of flows
 //	look:                                                                     lookAtFlow
 //		flow = order[place++]
 //		if flow.step is stopped:                                          isDue
-//			flow.forgone += what it is behind by, beyond flow.catchUp
+//			flow.forgone += delay of the flow beyond flow.catchUp
 //			flow.next = 0; goto further
-//		if flow.step == 0, flow.next == 0, or flow.next is further away than flow.step:
+//		if flow.step == 0, flow.next == 0, or flow.next is more than flow.step away:
 //			flow.next = now; goto due
 //		if flow.next > now: goto further
 //	due:                                                                      isUnpaused
@@ -59,17 +60,17 @@ func generatorWords(flows int) int { return orderWord(flows) + 2*flows }
 //	drop:
 //		return XDP_DROP
 //	take:                                                                     takeTurn
-//		turn = place, among the first ones
+//		turn = place, modulo number of flows
 //		due = flow.next                                                   giveUp
-//		forgo what the flow is behind by, beyond flow.catchUp: due += that
+//		flow.forgone += delay of the flow beyond flow.catchUp, due += the same
 //		flow.next, flow.fraction = due + flow.step + flow.fraction        advanceSchedule
 //		shorten the frame by flow.tail                                    shortenFrame
 //		write flow.front, sequence number, due, now and flow.back         writeHeader, writeStamp
-//		if flow.port is no device: drop                                   sendFrame
+//		if flow.port has no device: drop                                  sendFrame
 //		flow.frames++
 //		return XDP_REDIRECT
 //
-// Jumps to drop that never happen (xdprun.AtMost, Below, Within) are left out.
+// Jumps to drop that never happen (xdprun.AtMost, Below, Within) are omitted.
 func generatorCode(flows, pauses *xdprun.Shared, devices *ebpf.Map, number int) []asm.Instructions {
 	return []asm.Instructions{
 		beginLooking(flows, number),
@@ -88,7 +89,7 @@ func generatorCode(flows, pauses *xdprun.Shared, devices *ebpf.Map, number int) 
 	}
 }
 
-// generating names the registers that keep their values, as in the pseudo-code.
+// generating names the registers with fixed contents, as in the pseudo-code.
 var generating = struct{ left, ctx, now, flow, place, due asm.Register }{
 	ctx: asm.R6, now: asm.R7, flow: asm.R8,
 	left: asm.R0, place: asm.R9, // while it looks for a flow
@@ -114,10 +115,9 @@ func lookAtFlow(flows *xdprun.Shared, number int) asm.Instructions {
 	return xdprun.Block("look", turns.Next(generating.flow, generating.place)...)
 }
 
-// isDue goes to "due" if the flow may send by its rate, or else to "further". The schedule of a
-// flow that has none, because it was stopped, begins now, and again and again if it sends as fast
-// as it goes; so does that of a flow whose next frame is further away than its rate allows, because
-// the rate was raised. A flow that is stopped gives its schedule up.
+// isDue jumps to "due" if the flow may send by its rate, else to "further". The schedule begins now
+// in three cases: the flow was stopped, it sends as fast as possible, or its next frame is further
+// away than its rate allows, because the rate was raised. A stopped flow gives up its schedule.
 func isDue() asm.Instructions {
 	r := generating
 	return slices.Concat(
@@ -128,7 +128,7 @@ func isDue() asm.Instructions {
 			asm.JEq.Imm(asm.R1, 0, "begin"),
 			asm.JEq.Imm(asm.R2, 0, "begin"),
 			asm.JLE.Reg(asm.R2, r.now, "due"),
-			asm.Sub.Reg(asm.R2, r.now), // until it is due
+			asm.Sub.Reg(asm.R2, r.now), // time until it is due
 			asm.RSh.Imm(asm.R1, stepShift),
 			asm.Add.Imm(asm.R1, 1),
 			asm.JLE.Reg(asm.R2, asm.R1, "further"),
@@ -151,7 +151,7 @@ func isDue() asm.Instructions {
 	)
 }
 
-// isUnpaused goes to "take" unless the flow's priority is paused.
+// isUnpaused jumps to "take" unless the flow's priority is paused.
 func isUnpaused(pauses *xdprun.Shared) asm.Instructions {
 	r := generating
 	const record = pauseWords * xdprun.WordSize
@@ -173,7 +173,7 @@ func lookFurther() asm.Instructions {
 	return xdprun.Block("further", xdprun.Again(generating.left, "look")...)
 }
 
-// takeTurn makes it the next flow's turn.
+// takeTurn gives the turn to the next flow.
 func takeTurn(flows *xdprun.Shared, number int) asm.Instructions {
 	r := generating
 	return slices.Concat(
@@ -188,8 +188,8 @@ func takeTurn(flows *xdprun.Shared, number int) asm.Instructions {
 	)
 }
 
-// giveUp sets due to when the frame was due, and gives up what is behind by more than the flow may
-// catch up.
+// giveUp sets due to the time when the frame was due, later if the flow may not catch up by that
+// much.
 func giveUp() asm.Instructions {
 	r := generating
 	return slices.Concat(
@@ -203,8 +203,8 @@ func giveUp() asm.Instructions {
 	)
 }
 
-// forgo takes what the flow may catch up from R1, by how much it is behind, and counts what is
-// left; if nothing is, it goes to none.
+// forgo subtracts the flow's catch-up time from its delay in R1 and adds the rest to flowForgone.
+// If there is no rest, it jumps to none.
 func forgo(none string) asm.Instructions {
 	r := generating
 	return append(
@@ -217,7 +217,7 @@ func forgo(none string) asm.Instructions {
 	)
 }
 
-// advanceSchedule works out when the next frame is due.
+// advanceSchedule computes when the next frame is due.
 func advanceSchedule() asm.Instructions {
 	r := generating
 	const fraction = 1<<stepShift - 1
@@ -230,7 +230,7 @@ func advanceSchedule() asm.Instructions {
 		asm.Mov.Reg(asm.R3, asm.R2),
 		asm.And.Imm(asm.R3, fraction),
 		xdprun.Store(r.flow, flowFraction, asm.R3),
-		asm.RSh.Imm(asm.R2, stepShift), // what is carried
+		asm.RSh.Imm(asm.R2, stepShift), // carry
 		asm.RSh.Imm(asm.R1, stepShift),
 		asm.Add.Reg(asm.R1, asm.R2),
 		asm.Add.Reg(asm.R1, r.due),
@@ -250,15 +250,14 @@ func shortenFrame() asm.Instructions {
 	}
 }
 
-// writeHeader writes the front of the frame, and points R1 to the stamp; R2 is the end of the
-// frame.
+// writeHeader writes the front of the frame and points R1 to the stamp; R2 is the end of the frame.
 func writeHeader() asm.Instructions {
 	r := generating
 	code := slices.Concat(
 		xdprun.Block("write", xdprun.Bounds(asm.R1, asm.R2, r.ctx)...),
 		xdprun.Within(asm.R3, asm.R1, MinSize, asm.R2, "drop"),
 	)
-	for w := range frontWords { // a few bytes too many: the stamp follows
+	for w := range frontWords { // a few bytes too many: the stamp overwrites them
 		code = append(code,
 			xdprun.Load(asm.R3, r.flow, flowFront+w),
 			xdprun.Store(asm.R1, w, asm.R3),
@@ -271,8 +270,8 @@ func writeHeader() asm.Instructions {
 	)
 }
 
-// writeStamp writes what of the stamp differs from frame to frame, and how it ends. The times are
-// lost.
+// writeStamp writes the sequence number, the times and the end of the stamp. It overwrites the
+// registers of the times.
 func writeStamp() asm.Instructions {
 	r := generating
 	return slices.Concat(
@@ -283,13 +282,13 @@ func writeStamp() asm.Instructions {
 		xdprun.StoreBE(asm.R1, sentAt, r.now),
 		asm.Instructions{
 			xdprun.Load(asm.R3, r.flow, flowBack),
-			asm.StoreMem(asm.R1, lengthAt, asm.R3, asm.DWord), // big-endian already
+			asm.StoreMem(asm.R1, lengthAt, asm.R3, asm.DWord), // already big-endian
 		},
 	)
 }
 
-// sendFrame sends the frame through the flow's device and counts it. If the device is gone, it is
-// dropped and was never sent.
+// sendFrame sends the frame through the flow's device and counts it. If the device is gone, the
+// frame is dropped and does not count as sent.
 func sendFrame(devices *ebpf.Map) asm.Instructions {
 	return slices.Concat(
 		xdprun.Redirect(devices, generating.flow, flowPort, "drop"),

@@ -14,7 +14,7 @@ import (
 	"sluice/internal/xdprun"
 )
 
-// stillGenerator is one without a thread: its program runs when make asks for a frame.
+// stillGenerator is a generator without a thread: its program runs when make is called.
 type stillGenerator struct {
 	*Generator
 	t       testing.TB
@@ -37,7 +37,7 @@ func newStillGenerator(t testing.TB, catchUp time.Duration, ports ...PortParams)
 	return stillGenerator{g, t, longest}
 }
 
-// made is a frame that a generator has made.
+// made is a frame made by a generator.
 type made struct {
 	tag             *layers.Dot1Q
 	src, dst        string
@@ -47,8 +47,7 @@ type made struct {
 	scheduled, sent int64
 }
 
-// make runs the program once and returns the frame that it would send, if any, as gopacket decodes
-// it.
+// make runs the program once and returns the frame that it would send, if any, decoded by gopacket.
 func (g stillGenerator) make() (m made, any bool) {
 	g.t.Helper()
 	const redirected = 4 // XDP_REDIRECT
@@ -82,7 +81,7 @@ func (g stillGenerator) make() (m made, any bool) {
 	return m, true
 }
 
-// TestFramesSayWhatTheyAre decodes frames with and without a tag, of several sizes. Flows take
+// TestFramesSayWhatTheyAre decodes frames of several sizes, with and without a tag. Flows take
 // turns.
 func TestFramesSayWhatTheyAre(t *testing.T) {
 	host, _ := newCable(t)
@@ -112,9 +111,8 @@ func TestFramesSayWhatTheyAre(t *testing.T) {
 	}
 }
 
-// TestRatesAreExact: by its stamps, frame n is due n times the flow's step after the first, to a
-// ns; none is sent before it is due; and when nothing is due any more, as many were sent as the
-// rate says.
+// TestRatesAreExact: by its stamp, frame n is due exactly n steps after the first, to 1 ns. No
+// frame is sent before it is due. When no more frames are due, the number sent matches the rate.
 func TestRatesAreExact(t *testing.T) {
 	host, _ := newCable(t)
 	rates := []float64{3000, 70, 999.99, -1}
@@ -151,8 +149,8 @@ func TestRatesAreExact(t *testing.T) {
 	}
 }
 
-// TestCatchUpIsBounded: after a silence a flow sends what CatchUp lets it, and says what it has
-// given up.
+// TestCatchUpIsBounded: after a silence a flow sends as many frames as CatchUp allows and reports
+// what it has given up.
 func TestCatchUpIsBounded(t *testing.T) {
 	const catchUp, step = time.Second, time.Millisecond
 	host, _ := newCable(t)
@@ -160,7 +158,7 @@ func TestCatchUpIsBounded(t *testing.T) {
 	if _, any := g.make(); !any {
 		t.Fatal("the first frame is not due")
 	}
-	g.flows.Words[flowNext] -= uint64(10 * catchUp) // as if nobody had asked for so long
+	g.flows.Words[flowNext] -= uint64(10 * catchUp) // as if the program had not run for so long
 	late := 0
 	for {
 		m, any := g.make()
@@ -188,8 +186,8 @@ func TestCatchUpIsBounded(t *testing.T) {
 	}
 }
 
-// TestCatchUpMayBeLong: after a silence a flow sends all that it owes and not a frame more, however
-// long it may catch up.
+// TestCatchUpMayBeLong: with a long CatchUp a flow sends exactly the frames that it owes after a
+// silence.
 func TestCatchUpMayBeLong(t *testing.T) {
 	const silence, step = 5 * time.Second, time.Millisecond
 	host, _ := newCable(t)
@@ -199,7 +197,7 @@ func TestCatchUpMayBeLong(t *testing.T) {
 		if !any {
 			t.Fatal("the first frame is not due")
 		}
-		g.flows.Words[flowNext] -= uint64(silence) // as if nobody had asked for so long
+		g.flows.Words[flowNext] -= uint64(silence) // as if the program had not run for so long
 		frames := 1
 		for ; any; frames++ {
 			_, any = g.make()
@@ -211,8 +209,8 @@ func TestCatchUpMayBeLong(t *testing.T) {
 	}
 }
 
-// TestScheduleBeginsWithTheFirstLook at the flow after it was started: whatever time the thread
-// took to get there is not the flow's.
+// TestScheduleBeginsWithTheFirstLook at the flow after its start: the time that the thread took to
+// get there does not count.
 func TestScheduleBeginsWithTheFirstLook(t *testing.T) {
 	host, _ := newCable(t)
 	g := newStillGenerator(t, DefaultCatchUp, port(host, flow(0, 0, 60, 1000)))
@@ -237,7 +235,7 @@ func TestScheduleBeginsWithTheFirstLook(t *testing.T) {
 	}
 }
 
-// TestStoppedFlowsGiveUp what they are behind by, once.
+// TestStoppedFlowsGiveUp their delay, and only one time.
 func TestStoppedFlowsGiveUp(t *testing.T) {
 	const behind = time.Minute
 	host, _ := newCable(t)
@@ -259,8 +257,8 @@ func TestStoppedFlowsGiveUp(t *testing.T) {
 	}
 }
 
-// TestRateChanges: a flow that is stopped sends nothing, one that is started has nothing to make up
-// for, and a rate that is raised holds at once.
+// TestRateChanges: a stopped flow sends nothing, a started one has nothing to catch up, and a
+// raised rate takes effect at once.
 func TestRateChanges(t *testing.T) {
 	host, _ := newCable(t)
 	g := newStillGenerator(t, time.Hour, port(host, flow(0, 0, 60, 0)))
@@ -301,7 +299,7 @@ func TestRateChanges(t *testing.T) {
 	}
 }
 
-// TestManyFlows: the kernel takes the program for as many flows as are allowed, and each gets its
+// TestManyFlows: the kernel accepts the program for the maximum number of flows, and each gets its
 // turn.
 func TestManyFlows(t *testing.T) {
 	host, _ := newCable(t)

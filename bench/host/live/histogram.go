@@ -5,15 +5,15 @@ import (
 	"math"
 )
 
-// Histogram counts latencies in buckets, 32 an octave: a bucket is at most 1/32 of its values wide.
-// Below 64 ns there is a bucket for each ns. What is above MaxLatency is counted as that.
+// Histogram counts latencies in buckets, 32 per octave: a bucket is at most 1/32 of its values
+// wide. Below 64 ns each ns has its own bucket. Latencies above MaxLatency count as MaxLatency.
 type Histogram struct {
 	Counts [buckets]uint64
 	Sum    uint64 // ns, exact
 	Max    int64  // ns, exact
 }
 
-// MaxLatency is the highest latency that has a bucket of its own: ns, more than a minute.
+// MaxLatency is the highest latency that is counted exactly: ns, more than a minute.
 const MaxLatency = 1<<latencyBits - 1
 
 const (
@@ -50,7 +50,7 @@ func (h *Histogram) Buckets() iter.Seq[Bucket] {
 	}
 }
 
-// Count returns how many latencies were counted.
+// Count returns the number of latencies.
 func (h *Histogram) Count() (n uint64) {
 	for _, c := range h.Counts {
 		n += c
@@ -58,7 +58,7 @@ func (h *Histogram) Count() (n uint64) {
 	return n
 }
 
-// Mean returns the mean, ns; 0 if there is none.
+// Mean returns the mean, ns, or 0 if there are no latencies.
 func (h *Histogram) Mean() float64 {
 	n := h.Count()
 	if n == 0 {
@@ -68,7 +68,7 @@ func (h *Histogram) Mean() float64 {
 }
 
 // Quantile returns the ns that the share q of all latencies, 0 to 1, did not exceed: the upper end
-// of a bucket, but never more than Max; 0 if there is none.
+// of a bucket, at most Max, or 0 if there are no latencies.
 func (h *Histogram) Quantile(q float64) int64 {
 	want := max(uint64(math.Ceil(q*float64(h.Count()))), 1)
 	var seen uint64
@@ -80,7 +80,7 @@ func (h *Histogram) Quantile(q float64) int64 {
 	return h.Max
 }
 
-// Add adds what other has counted.
+// Add adds the counts of other.
 func (h *Histogram) Add(other *Histogram) {
 	for i, n := range other.Counts {
 		h.Counts[i] += n

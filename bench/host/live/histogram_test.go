@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestBucketsLeaveNothingOut: every ns is in the bucket that says so, buckets adjoin, and none is
-// wider than 1/32 of its values.
+// TestBucketsLeaveNothingOut: every ns is within the bounds of its bucket, buckets adjoin, and none
+// is wider than 1/32 of its values.
 func TestBucketsLeaveNothingOut(t *testing.T) {
 	next := int64(0)
 	for i := range buckets {
@@ -60,8 +60,8 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// bucket returns the number of ns's bucket: ns without all but its 6 leading bits, and how many
-// were cut off. It is what the sink's program computes.
+// bucket returns the number of the bucket for ns, as the sink's program computes it: from the 6
+// leading bits and the number of bits cut off.
 func bucket(ns int64) int {
 	ns = min(max(ns, 0), MaxLatency)
 	cut := max(bits.Len64(uint64(ns))-octaveBits-1, 0)

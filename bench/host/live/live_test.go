@@ -20,7 +20,7 @@ const (
 	peerMAC = frame.MAC(0x0200_0000_0002)
 )
 
-// newLab returns a lab that goes with the test.
+// newLab returns a lab that is closed with the test.
 func newLab(t testing.TB) *netns.Lab {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -47,7 +47,7 @@ func newNamespace(t testing.TB, l *netns.Lab, name string) *netns.Namespace {
 	return n
 }
 
-// newCable joins a host and its peer.
+// newCable connects a host and its peer.
 func newCable(t testing.TB) (host, peer *netns.Namespace) {
 	t.Helper()
 	l := newLab(t)
@@ -86,7 +86,7 @@ func newPauses(t testing.TB, ports int) *Pauses {
 	return p
 }
 
-// start starts a generator that is stopped by the test, or else with it.
+// start starts a generator. The test may stop it; otherwise it is stopped when the test ends.
 func start(t testing.TB, p GeneratorParams) *Generator {
 	t.Helper()
 	p.CPU = 1
@@ -110,7 +110,7 @@ func stop(t testing.TB, g *Generator) []Sent {
 	return g.Sent()
 }
 
-// flow returns flow number id of a host: tagged, with that priority.
+// flow returns flow number id of a host: tagged, with priority pcp.
 func flow(id uint32, pcp uint8, size int, rate float64) Flow {
 	return Flow{ID: id, Dst: peerMAC, Src: hostMAC, VID: 1, PCP: pcp, Size: size, Rate: rate}
 }
@@ -119,7 +119,7 @@ func port(n *netns.Namespace, flows ...Flow) PortParams {
 	return PortParams{Namespace: n, Device: hostDevice, Flows: flows}
 }
 
-// until waits for something that happens by itself, if late.
+// until waits for an event.
 func until(t testing.TB, what string, happened func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !happened(); time.Sleep(100 * time.Microsecond) {
@@ -129,7 +129,7 @@ func until(t testing.TB, what string, happened func() bool) {
 	}
 }
 
-// inject sends frames through a device, past generator and sink.
+// inject sends frames through a device, bypassing generator and sink.
 func inject(t testing.TB, n *netns.Namespace, device string, frames ...[]byte) {
 	t.Helper()
 	err := n.Do(func() error {
@@ -154,7 +154,7 @@ func inject(t testing.TB, n *netns.Namespace, device string, frames ...[]byte) {
 	}
 }
 
-// refused returns how many frames a veth device had no room for at its peer.
+// refused returns how many frames a veth device dropped because its peer had no room.
 func refused(t testing.TB, n *netns.Namespace, device string) (frames uint64) {
 	t.Helper()
 	err := n.Do(func() error {

@@ -9,15 +9,15 @@ import (
 	"sluice/internal/xdprun"
 )
 
-// Pauses is what the peers of a generator's ports have paused, by port and priority: written by the
-// sinks on these ports' devices, obeyed by the generator.
+// Pauses are the pauses of a generator's ports, by port and priority. The sinks on the ports'
+// devices write them; the generator honours them.
 type Pauses struct {
 	ports  int
 	shared *xdprun.Shared
 }
 
-// A priority of a port has pauseWords words: it is paused from begin until end, the latter not
-// included. While that is not over, a new pause prolongs it.
+// Each priority of a port has pauseWords words. It is paused from begin to end, end excluded. A new
+// pause during that time extends it.
 const (
 	pauseBegin  = iota // ns
 	pauseEnd           // ns
@@ -29,7 +29,7 @@ const (
 	portPauseWords = priorities * pauseWords
 )
 
-// NewPauses returns the pauses of so many ports; nothing is paused.
+// NewPauses returns the pauses of ports ports; nothing is paused.
 func NewPauses(ports int) (*Pauses, error) {
 	if ports < 1 {
 		return nil, fmt.Errorf("live: pauses of %d ports: there must be one or more", ports)
@@ -41,10 +41,10 @@ func NewPauses(ports int) (*Pauses, error) {
 	return &Pauses{ports: ports, shared: s}, nil
 }
 
-// Close releases them, once the generator and the sinks that use them are.
+// Close releases the pauses. The generator and the sinks that use them must be closed before.
 func (p *Pauses) Close() error { return p.shared.Close() }
 
-// paused returns for how long each priority of a port has been paused so far.
+// paused returns how long each priority of a port has been paused so far.
 func (p *Pauses) paused(port int) (total [priorities]time.Duration) {
 	now := int64(monotonic())
 	for n := range total {
@@ -55,7 +55,7 @@ func (p *Pauses) paused(port int) (total [priorities]time.Duration) {
 	return total
 }
 
-// look reads a priority's words until they are the same twice: then no PFC frame came in between.
+// look reads a priority's words until two readings agree: then no PFC frame came in between.
 func (p *Pauses) look(first int) (w [pauseWords]uint64) {
 	for {
 		last := w
@@ -68,11 +68,11 @@ func (p *Pauses) look(first int) (w [pauseWords]uint64) {
 	}
 }
 
-// monotonic returns the time that programs get from bpf_ktime_get_ns.
+// monotonic returns the time of bpf_ktime_get_ns.
 func monotonic() uint64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		panic(err) // the clock is always there
+		panic(err) // can't fail
 	}
 	return uint64(t.Nano())
 }

@@ -10,14 +10,13 @@ import (
 	"sluice/pfc"
 )
 
-// slow is a speed at which pauses are long: a quantum is 512 µs, 65535 of them more than half a
-// minute.
+// slow is a speed with long pauses: a quantum takes 512 µs, 65535 of them more than half a minute.
 const slow = 1_000_000
 
 const quantum = 512 * time.Microsecond
 
-// pfcHosts are one generator with two ports, whose peers can tell it to pause. Each port has a flow
-// of priority 3, ID 0, and one of priority 4, ID 1.
+// pfcHosts are a generator with two ports whose peers can pause it. Each port has a flow of
+// priority 3, ID 0, and one of priority 4, ID 1.
 type pfcHosts struct {
 	t         *testing.T
 	peer      *netns.Namespace
@@ -48,7 +47,7 @@ func newPFCHosts(t *testing.T, p SinkParams) *pfcHosts {
 	return h
 }
 
-// tell sends a PFC frame, or a PAUSE, to port 0 and waits until all that it says is done.
+// tell sends a PFC frame or a PAUSE to port 0 and waits until it has taken effect.
 func (h *pfcHosts) tell(f pfc.Frame, put func(*pfc.Frame, []byte, [6]byte) int) {
 	h.t.Helper()
 	b := make([]byte, pfc.FrameLength)
@@ -66,7 +65,7 @@ func (h *pfcHosts) tell(f pfc.Frame, put func(*pfc.Frame, []byte, [6]byte) int) 
 	until(h.t, "the frame obeyed", func() bool { return heard() == before+uint64(bits.OnesCount8(f.Enable)) })
 }
 
-// goOn waits until a flow has sent more.
+// goOn waits until a flow has sent more frames.
 func (h *pfcHosts) goOn(port, flow int) {
 	h.t.Helper()
 	before := h.generator.Sent()[2*port+flow].Frames
@@ -75,10 +74,10 @@ func (h *pfcHosts) goOn(port, flow int) {
 	})
 }
 
-// standStill fails unless flows of port 0 send nothing while port 1 does.
+// standStill fails unless the flows of port 0 send nothing while port 1 sends.
 func (h *pfcHosts) standStill(flows ...int) {
 	h.t.Helper()
-	h.goOn(1, 0) // a frame that was being made when the pause began is long under way
+	h.goOn(1, 0) // by now a frame that was being made when the pause began has been sent
 	before := h.generator.Sent()
 	h.goOn(1, 0)
 	h.goOn(1, 1)
@@ -90,7 +89,7 @@ func (h *pfcHosts) standStill(flows ...int) {
 	}
 }
 
-// settled stops the generator and fails unless every frame has come, in order.
+// settled stops the generator and fails unless every frame has arrived in order.
 func (h *pfcHosts) settled() {
 	h.t.Helper()
 	for i, s := range stop(h.t, h.generator) {
@@ -106,13 +105,13 @@ func (h *pfcHosts) settled() {
 	}
 }
 
-// TestPFCStopsItsPriority: only that one, on that port, until XON.
+// TestPFCStopsItsPriority: a PFC frame pauses only its priority, on its port, until XON.
 func TestPFCStopsItsPriority(t *testing.T) {
 	h := newPFCHosts(t, SinkParams{Priorities: 0b1000, Speed: slow})
-	h.tell(pfc.Frame{Enable: 0b11000, Quanta: [8]uint16{3: 65535, 4: 65535}}, (*pfc.Frame).Put) // 4 does not obey
+	h.tell(pfc.Frame{Enable: 0b11000, Quanta: [8]uint16{3: 65535, 4: 65535}}, (*pfc.Frame).Put) // priority 4 does not honour PFC
 	h.standStill(0)
 	h.goOn(0, 1)
-	h.tell(pfc.Frame{Enable: 0b10000, Quanta: [8]uint16{}}, (*pfc.Frame).Put) // not meant for 3
+	h.tell(pfc.Frame{Enable: 0b10000, Quanta: [8]uint16{}}, (*pfc.Frame).Put) // not for priority 3
 	h.standStill(0)
 	h.tell(pfc.Frame{Enable: 0b01000}, (*pfc.Frame).Put)
 	h.goOn(0, 0)
@@ -122,14 +121,14 @@ func TestPFCStopsItsPriority(t *testing.T) {
 		heard.Paused[4] != 0 {
 		t.Errorf("%+v", heard)
 	}
-	// What the pause held back was due long before it was sent.
+	// The frames that the pause held back were due long before they were sent.
 	paused, r := heard.Paused[3], h.sinks[0].Read().Flows[0]
 	if late := time.Duration(r.FromSchedule.Max); late < paused-time.Millisecond {
 		t.Errorf("paused for %v, but no frame was late by more than %v", paused, late)
 	}
 }
 
-// TestPauseEndsByItself: after its quanta, exactly; a refresh prolongs it.
+// TestPauseEndsByItself: a pause ends exactly after its quanta; a refresh extends it.
 func TestPauseEndsByItself(t *testing.T) {
 	h := newPFCHosts(t, SinkParams{Priorities: 0b1000, Speed: slow})
 	for i := range uint64(3) {
@@ -139,7 +138,8 @@ func TestPauseEndsByItself(t *testing.T) {
 			t.Fatalf("paused for %v after %d pauses, want %v", got, i+1, want)
 		}
 	}
-	// The second frame comes before the first pause is over: one pause, until its quanta are over.
+	// The second frame arrives before the first pause is over: one pause, until the second one's
+	// quanta are over.
 	h.tell(pfc.Frame{Enable: 0b1000, Quanta: [8]uint16{3: 65535}}, (*pfc.Frame).Put)
 	h.standStill(0)
 	h.tell(pfc.Frame{Enable: 0b1000, Quanta: [8]uint16{3: 40}}, (*pfc.Frame).Put)
@@ -152,10 +152,10 @@ func TestPauseEndsByItself(t *testing.T) {
 	h.settled()
 }
 
-// generatorWords returns what the generator sees of priority 3 on port 0.
+// generatorWords returns the generator's view of priority 3 on port 0.
 func (h *pfcHosts) generatorWords() [pauseWords]uint64 { return h.ears[0].pauses.look(3 * pauseWords) }
 
-// TestPauseStopsAll: PAUSE knows no priorities.
+// TestPauseStopsAll: PAUSE stops all priorities.
 func TestPauseStopsAll(t *testing.T) {
 	h := newPFCHosts(t, SinkParams{Priorities: 0xff, Speed: slow})
 	h.tell(pfc.Frame{Quanta: [8]uint16{65535}}, (*pfc.Frame).PutPause)
@@ -169,7 +169,7 @@ func TestPauseStopsAll(t *testing.T) {
 	}
 }
 
-// TestReactionTakesItsTime: with a delay both the beginning and the end of a pause come later.
+// TestReactionTakesItsTime: a delay postpones both the beginning and the end of a pause.
 func TestReactionTakesItsTime(t *testing.T) {
 	const delay = 50 * time.Millisecond
 	h := newPFCHosts(t, SinkParams{Priorities: 0b1000, Speed: slow, Delay: delay})

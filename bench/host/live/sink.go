@@ -15,14 +15,15 @@ import (
 
 // SinkParams describes a sink. The zero value counts 64 flows and ignores PFC.
 type SinkParams struct {
-	Flows int // flows with an ID below this are counted; default 64. Each takes 34 KiB of the kernel's memory
+	Flows int // flows with an ID below this are counted; default 64. Each takes 34 KiB of kernel memory
 
-	// PFC frames and PAUSE are always counted. What follows is for a port that obeys them.
-	Priorities uint8         // bit n: priority n obeys
-	Speed      uint64        // bit/s: what quanta are counted by; 0: 10 Gbit/s
-	Delay      time.Duration // from the arrival of a PFC frame until it is obeyed, beyond what the kernel takes
-	Pauses     *Pauses       // of the generator that sends through this device; nil: nobody obeys
-	Port       int           // which of its ports this device is
+	// PFC frames and PAUSE are always counted. The following fields are for a port that honours
+	// them.
+	Priorities uint8         // bit n: priority n honours PFC
+	Speed      uint64        // bit/s, for the duration of quanta; 0: 10 Gbit/s
+	Delay      time.Duration // from the arrival of a PFC frame until it takes effect, in addition to the kernel's time
+	Pauses     *Pauses       // of the generator that sends through this device; nil: pauses have no effect
+	Port       int           // the generator's port with this device
 }
 
 const (
@@ -52,20 +53,20 @@ func (p *SinkParams) validate() error {
 	return nil
 }
 
-// Sink is an XDP program on a device, natively: it counts and drops whatever the device receives.
+// Sink is a native XDP program on a device that counts and drops every received frame.
 type Sink struct {
 	flows   int
 	memory  *xdprun.Shared
 	pauses  *Pauses
-	own     bool // pauses is ours
+	own     bool // pauses belongs to the sink
 	port    int
-	cleared [priorities]time.Duration // for how long the priorities had been paused when Clear was called
+	cleared [priorities]time.Duration // how long the priorities had been paused at the last Clear
 	program *ebpf.Program
 	link    link.Link
 }
 
-// NewSink starts counting what a device receives, in a namespace or if that is nil in the calling
-// thread's. The device must have one receive queue.
+// NewSink starts to count the frames that a device in a namespace receives; nil is the calling
+// thread's namespace. The device must have one receive queue.
 func NewSink(n *netns.Namespace, device string, p SinkParams) (*Sink, error) {
 	p.setDefaults()
 	err := errors.Join(p.validate(), xdprun.Permitted(xdprun.BPF, xdprun.NetAdmin))
@@ -101,55 +102,54 @@ func (s *Sink) open(n *netns.Namespace, device string, p SinkParams) (err error)
 		if queues := d.Attrs().NumRxQueues; queues != 1 {
 			return fmt.Errorf("it has %d receive queues, on as many CPUs: make it with one", queues)
 		}
-		// Not pinned: the kernel takes the program off when this process dies, however it dies.
+		// Not pinned: the kernel detaches the program when this process dies, for whatever reason.
 		s.link, err = link.AttachXDP(link.XDPOptions{Program: s.program, Interface: d.Attrs().Index,
 			Flags: link.XDPDriverMode})
 		return err
 	})
 }
 
-// SinkStats is what a sink has counted since NewSink or Clear. It may be read while frames come in:
-// counters of one flow belong together, except that a frame which is just being counted may be in
-// Lost; those of different flows, and the histograms, may be some frames apart.
+// SinkStats is what a sink has counted since NewSink or Clear. It may be read while frames arrive.
+// The counters of one flow are consistent, except that Lost may include a frame that is just being
+// counted. Different flows, and the histograms, may be some frames apart.
 type SinkStats struct {
 	Flows     []Received // by flow ID
-	Bytes     uint64     // of all frames, whatever they are, without FCS
-	Untracked uint64     // test frames of a flow beyond SinkParams.Flows
+	Bytes     uint64     // of all frames, without FCS
+	Untracked uint64     // test frames with a flow ID of SinkParams.Flows or above
 	Unknown   uint64     // frames that are neither test frames nor MAC control
 	Control   ControlStats
 }
 
-// Received is what has come of one flow, and how long it took.
+// Received is what a sink has received of one flow, with latencies.
 type Received struct {
 	Counters
 	FromSchedule Histogram     // since the frame was due by its flow's rate
 	FromWire     Histogram     // since the generator built it
-	Silence      time.Duration // the longest between two of its frames that came for the first time
+	Silence      time.Duration // longest time between two frames, without duplicates
 }
 
-// Counters are what has come of one flow. Each frame counts once: in Frames, in Duplicates or in
-// Stale.
+// Counters counts the frames of one flow. Each frame counts once: in Frames, Duplicates or Stale.
 type Counters struct {
 	Frames, Bytes uint64 // bytes without FCS
-	First, Next   uint64 // the first sequence number that came, and the highest plus 1
-	Lost          uint64 // sequence numbers between the two that have not come yet: Next - First - Frames
-	Reordered     uint64 // frames that came after one with a higher sequence number (RFC 4737, 3.3)
+	First, Next   uint64 // the first sequence number received, and the highest plus 1
+	Lost          uint64 // sequence numbers in between that have not arrived: Next - First - Frames
+	Reordered     uint64 // frames that arrived after one with a higher sequence number (RFC 4737, 3.3)
 	Duplicates    uint64
-	// from before First, or too late to be told from duplicates: about 4000 sequence numbers behind
+	// before First, or too late to tell from duplicates: about 4000 sequence numbers behind
 	Stale    uint64
-	LastSent int64 // when the frame that came last was sent, by its stamp
+	LastSent int64 // when the last received frame was sent, by its stamp
 }
 
 // ControlStats counts MAC control frames. Indices are priorities; a PAUSE counts for all eight.
 type ControlStats struct {
 	PFC, Pause uint64           // frames
-	Other      uint64           // MAC control frames of another kind, or cut off
-	XOFF, XON  [8]uint64        // what the frames said; counted once it is done
-	Paused     [8]time.Duration // for how long a priority that obeys was paused, a running pause included
+	Other      uint64           // MAC control frames of another kind, or truncated
+	XOFF, XON  [8]uint64        // requests in the frames, counted after they have been applied
+	Paused     [8]time.Duration // how long each priority that honours PFC was paused, including a current pause
 }
 
-// Total returns the sum over all flows, and the longest silence of any; First, Next and LastSent
-// mean nothing then.
+// Total returns the sum over all flows and the longest silence of any. Its First, Next and LastSent
+// are meaningless.
 func (s *SinkStats) Total() Received {
 	var sum Received
 	for i := range s.Flows {
@@ -167,7 +167,7 @@ func (s *SinkStats) Total() Received {
 	return sum
 }
 
-// Read returns what was counted. It costs the sink nothing.
+// Read returns the counters. It costs the sink nothing.
 func (s *Sink) Read() SinkStats {
 	bank := s.bank(s.memory.Load(sinkBank))
 	stats := SinkStats{
@@ -183,8 +183,8 @@ func (s *Sink) Read() SinkStats {
 	return stats
 }
 
-// Counters returns what has come of each flow, by ID: Read without the histograms, which take most
-// of its time.
+// Counters returns the counters of each flow, by ID. It is Read without the histograms, which take
+// most of Read's time.
 func (s *Sink) Counters() []Counters {
 	all := make([]Counters, s.flows)
 	for i := range all {
@@ -193,7 +193,7 @@ func (s *Sink) Counters() []Counters {
 	return all
 }
 
-// Control returns what Read says of MAC control frames.
+// Control returns the counters of MAC control frames, as in Read.
 func (s *Sink) Control() ControlStats {
 	bank := s.bank(s.memory.Load(sinkBank))
 	c := ControlStats{
@@ -237,8 +237,8 @@ func (s *Sink) readCounters(record int) Counters {
 	}
 }
 
-// counterWords reads the counters of a flow until they are the same twice: then no frame came in
-// between. At a rate that leaves no time for that, they are those of the last of many readings.
+// counterWords reads the counters of a flow until two readings agree: then no frame came in
+// between. If frames arrive too fast for that, it returns the last of many readings.
 func (s *Sink) counterWords(record int) (c [trackWindow]uint64) {
 	for range 1000 {
 		last := c
@@ -260,7 +260,7 @@ func (s *Sink) readLatency(record int, h *Histogram) {
 	h.Max = int64(s.memory.Load(record + latencyMax))
 }
 
-// Clear starts again from 0. Pauses go on. What is the first frame of a flow from then on may have
+// Clear resets all counters to 0. Pauses continue. The first frame of a flow after Clear may have
 // any sequence number.
 func (s *Sink) Clear() {
 	other := 1 - s.memory.Load(sinkBank)
@@ -272,13 +272,13 @@ func (s *Sink) Clear() {
 	s.memory.Store(sinkBank, other)
 }
 
-// Close stops counting; the device is then as it was. What was counted is lost.
+// Close stops counting and restores the device. The counts are lost.
 func (s *Sink) Close() (err error) {
 	if s.link != nil {
-		_ = s.link.Detach() // a child that is just being started may have a copy of the link's descriptor
+		_ = s.link.Detach() // a child that is being started may have a copy of the link's descriptor
 		err = s.link.Close()
 	}
-	err = errors.Join(err, s.program.Close()) // which a nil one takes
+	err = errors.Join(err, s.program.Close()) // nil is allowed
 	if s.memory != nil {
 		err = errors.Join(err, s.memory.Close())
 	}

@@ -9,8 +9,8 @@ import (
 	"sluice/internal/xdprun"
 )
 
-// The sink's memory, in words: which of two banks is counted in, and the banks. A bank has a head
-// and the flows' records.
+// The sink's memory, in words: the number of the active bank, and two banks. A bank has a head and
+// the flows' records.
 const (
 	sinkBank  = 0
 	sinkBanks = 8
@@ -39,10 +39,10 @@ const (
 	trackDuplicates
 	trackStale
 	trackLastSent
-	trackWindow   = 8 // which of the latest sequence numbers have come: see windowCode
+	trackWindow   = 8 // which of the latest sequence numbers have arrived: see placeInWindow
 	trackSchedule = trackWindow + windowBlocks*blockWords
 	trackWire     = trackSchedule + latencyWords
-	trackArrived  = trackWire + latencyWords // ns, when the frame that came last came
+	trackArrived  = trackWire + latencyWords // ns, arrival of the last frame
 	trackSilence  = trackArrived + 1         // ns
 	trackWords    = trackSilence + 1
 )
@@ -55,9 +55,9 @@ const (
 	latencyWords = latencyCounts + buckets
 )
 
-// Of the latest sequence numbers, windowBlocks blocks of 64 are remembered: block b in slot b %
-// windowBlocks, which says whose it is. So a block that is new to a slot needs nobody to clear
-// those that were left out (compare RFC 6479).
+// The window remembers windowBlocks blocks of 64 sequence numbers. Block b is in slot b %
+// windowBlocks, and the slot holds the number of its block. So a new block need not clear the slots
+// of skipped blocks (compare RFC 6479).
 const (
 	windowBlocks = 64
 
@@ -71,21 +71,21 @@ const (
 	typeMACControl = 0x8808
 )
 
-// The sink's program runs once for each frame that the device receives. Only one CPU at a time runs
-// it, for the device has one receive queue: the program is the only writer of what it counts.
+// The sink's program runs once for each frame that the device receives. The device has one receive
+// queue, so only one CPU at a time runs the program: it is the only writer of its counters.
 //
 //	begin:                                                            beginParsing
-//		bank = the one that is counted in
+//		bank = the active bank
 //		bank.bytes += length of the frame
 //		if it is MAC control: goto control                        parseType
-//		if it is no test frame: bank.unknown++, drop              parseType, findFlow
+//		if it is not a test frame: bank.unknown++, drop           parseType, findFlow
 //		track = the record of its flow, or bank.untracked++, drop
 //		block = its sequence number / 64
 //		if the number is below track.next: goto behind            placeInWindow
 //		track.next = the number + 1
 //		mark it in the window; goto count
 //	behind:                                                           placeBehind
-//		if it came before track.first, or the window has moved on: track.stale++, drop
+//		if it is below track.first, or the window has moved on: track.stale++, drop
 //		if it is marked in the window: track.duplicates++, drop
 //		mark it; track.reordered++
 //	count:
@@ -95,16 +95,16 @@ const (
 //	drop:
 //		return XDP_DROP
 //	control:                                                          parseControl
-//		if it is PAUSE: bank.pause++; all priorities are meant, and for the same time
-//		if it is PFC: bank.PFC++; those of its vector, each for its own time
+//		if it is PAUSE: bank.pause++; it means all priorities, for the same time
+//		if it is PFC: bank.PFC++; it means the priorities of its vector, each for its own time
 //		if it is neither: bank.control++, drop
 //		obeyed = now + delay
 //		for each priority that is meant:                          obeyControl
 //			if its time is 0: end its pause; bank.XON[priority]++
-//			else begin or prolong it; bank.XOFF[priority]++
+//			else begin or extend it; bank.XOFF[priority]++
 //		return XDP_DROP
 //
-// Jumps of xdprun.Within are part of "it is no test frame" and "it is neither".
+// Jumps of xdprun.Within are part of "it is not a test frame" and "it is neither".
 func sinkCode(memory *xdprun.Shared, p SinkParams) []asm.Instructions {
 	return []asm.Instructions{
 		beginParsing(memory, p.Flows),
@@ -128,11 +128,11 @@ func sinkCode(memory *xdprun.Shared, p SinkParams) []asm.Instructions {
 	}
 }
 
-// sinking names the registers that keep their values.
+// sinking names the registers with fixed contents.
 var sinking = struct {
-	bank, start, end, now asm.Register // while it parses: the frame's bounds
+	bank, start, end, now asm.Register // while parsing: bounds of the frame
 	track, length, block  asm.Register // with a test frame
-	stamp, window, bit    asm.Register // … lost by helper functions, none of which is called
+	stamp, window, bit    asm.Register // … overwritten by calls of helper functions, of which there are none
 	meant, pauses, obeyed asm.Register // with MAC control: priorities, their records, ns
 }{
 	bank: asm.R6, start: asm.R7, end: asm.R8, now: asm.R9,
@@ -141,7 +141,7 @@ var sinking = struct {
 	meant: asm.R7, pauses: asm.R8, obeyed: asm.R9,
 }
 
-// beginParsing counts the frame's bytes, whatever it is.
+// beginParsing counts the bytes of the frame, whatever its type.
 func beginParsing(memory *xdprun.Shared, flows int) asm.Instructions {
 	r := sinking
 	return slices.Concat(
@@ -163,7 +163,7 @@ func beginParsing(memory *xdprun.Shared, flows int) asm.Instructions {
 
 func bankWords(flows int) int { return headWords + flows*trackWords }
 
-// parseType points the stamp behind the EtherType of a test frame.
+// parseType points stamp behind the EtherType of a test frame.
 func parseType() asm.Instructions {
 	return slices.Concat(
 		readType(typeAt),
@@ -178,7 +178,7 @@ func parseType() asm.Instructions {
 	)
 }
 
-// readType reads the EtherType at an offset of the frame to R2, and points the stamp behind it.
+// readType loads the EtherType at an offset of the frame into R2 and points stamp behind it.
 func readType(at int16) asm.Instructions {
 	r := sinking
 	return slices.Concat(
@@ -199,7 +199,7 @@ func findFlow(flows int) asm.Instructions {
 		asm.Instructions{
 			xdprun.Below(asm.R1, flows, "untracked"),
 			asm.Mul.Imm(asm.R1, trackWords*xdprun.WordSize),
-			asm.Add.Reg(r.track, asm.R1), // which was the bank
+			asm.Add.Reg(r.track, asm.R1), // was the bank
 			asm.Add.Imm(r.track, headWords*xdprun.WordSize),
 			asm.Sub.Reg(r.end, r.start),
 			asm.Mov.Reg(r.length, r.end),
@@ -212,8 +212,8 @@ func findFlow(flows int) asm.Instructions {
 	)
 }
 
-// placeInWindow goes to "behind" with a sequence number R1 that is not higher than all before, and
-// else notes it in the window. It points window to the block's slot, and sets bit to the number's
+// placeInWindow jumps to "behind" if the sequence number R1 is not the highest so far, else it
+// marks the number in the window. It points window to the block's slot and sets bit to the number's
 // bit in it.
 func placeInWindow() asm.Instructions {
 	r := sinking
@@ -251,7 +251,7 @@ func placeInWindow() asm.Instructions {
 	)
 }
 
-// enterBlock makes the slot that of the block, none of which has come yet.
+// enterBlock assigns the slot to the block, with no sequence number marked.
 func enterBlock() asm.Instructions {
 	r := sinking
 	return asm.Instructions{
@@ -261,7 +261,7 @@ func enterBlock() asm.Instructions {
 	}
 }
 
-// placeBehind decides what a frame is that came after one with a higher sequence number.
+// placeBehind classifies a frame that arrived after one with a higher sequence number.
 func placeBehind() asm.Instructions {
 	r := sinking
 	return slices.Concat(
@@ -285,7 +285,7 @@ func placeBehind() asm.Instructions {
 	)
 }
 
-// countFrame counts a frame that came for the first time.
+// countFrame counts a frame that arrives for the first time.
 func countFrame() asm.Instructions {
 	r := sinking
 	return slices.Concat(
@@ -296,11 +296,11 @@ func countFrame() asm.Instructions {
 	)
 }
 
-// countLatency counts the time from one that is in the stamp, at an offset, until now.
+// countLatency counts the time since the one at an offset of the stamp.
 //
 //	R1 the latency
-//	R2 how many bits of it are cut off
-//	R4 its leading bits, to begin with from the octave's on
+//	R2 number of bits to cut off
+//	R4 its leading bits, including those of the octave at first
 func countLatency(name string, latency int, at int16) asm.Instructions {
 	r := sinking
 	code := slices.Concat(
@@ -344,7 +344,7 @@ func countLatency(name string, latency int, at int16) asm.Instructions {
 			asm.RSh.Reg(asm.R1, asm.R2),
 			asm.LSh.Imm(asm.R2, octaveBits),
 			asm.Add.Reg(asm.R1, asm.R2),
-			asm.And.Imm(asm.R1, buckets-1), // it is no more, which the verifier could not know
+			asm.And.Imm(asm.R1, buckets-1), // no effect, but the verifier can't know that
 			asm.LSh.Imm(asm.R1, 3),
 			asm.Add.Reg(asm.R1, r.track),
 		},
@@ -352,14 +352,14 @@ func countLatency(name string, latency int, at int16) asm.Instructions {
 	)
 }
 
-// countSilence keeps the longest time between a frame and the one before.
+// countSilence records the longest time between two consecutive frames.
 func countSilence() asm.Instructions {
 	r := sinking
 	return slices.Concat(
 		asm.Instructions{
 			xdprun.Load(asm.R1, r.track, trackArrived),
 			xdprun.Store(r.track, trackArrived, r.now),
-			asm.JEq.Imm(asm.R1, 0, "no silence"), // it is the first
+			asm.JEq.Imm(asm.R1, 0, "no silence"), // first frame
 			asm.Mov.Reg(asm.R2, r.now),
 			asm.Sub.Reg(asm.R2, asm.R1),
 			xdprun.Load(asm.R1, r.track, trackSilence),
@@ -370,30 +370,30 @@ func countSilence() asm.Instructions {
 	)
 }
 
-// countAndDrop counts in a word of the bank or of the track, which have the same register, and
-// ends.
+// countAndDrop counts in a word of the bank or of the track, which share a register, and drops the
+// frame.
 func countAndDrop(name string, word int) asm.Instructions {
 	r := sinking
 	return append(xdprun.Block(name, xdprun.Count(r.bank, word, asm.R1)...), asm.Ja.Label("drop"))
 }
 
-// MAC control frames (IEEE 802.3 annexes 31B and 31D; pfc/frame.go has the layout).
+// MAC control frames (IEEE 802.3 annexes 31B and 31D; layout in pfc/frame.go).
 const (
 	opcodeAt = 14
 	vectorAt = 16
 	timesAt  = 18
 	pfcEnd   = timesAt + 2*priorities
-	timeAt   = 16 // of a PAUSE
+	timeAt   = 16 // in a PAUSE
 	timeEnd  = timeAt + 2
 
 	opcodePause = 0x0001
 	opcodePFC   = 0x0101
 
-	quanta = -16 // where on the stack the times of the priorities are
+	quanta = -16 // offset of the priorities' times on the stack
 )
 
-// parseControl copies the times that a PFC frame says to the stack, big-endian, and sets the
-// registers to what they are with MAC control. A PAUSE says the same of all priorities.
+// parseControl copies the times of a PFC frame to the stack, big-endian, and sets the registers for
+// MAC control. A PAUSE gives all priorities the same time.
 func parseControl(p SinkParams) asm.Instructions {
 	r := sinking
 	const all, each = 0xff, 0x0001_0001_0001_0001
@@ -431,14 +431,14 @@ func parseControl(p SinkParams) asm.Instructions {
 	)
 }
 
-// atLeast goes to "other control" with a frame of fewer bytes.
+// atLeast jumps to "other control" if the frame has fewer bytes.
 func atLeast(name string, bytes int) asm.Instructions {
 	r := sinking
 	return xdprun.Block(name, xdprun.Within(asm.R1, r.start, bytes, r.end, "other control")...)
 }
 
-// obeyControl does what the frame says to each priority, if the priority obeys, and then counts it:
-// who has seen the count sees the pause too.
+// obeyControl applies the frame to each priority that honours PFC, and then counts it, so a reader
+// that sees the count sees the pause too.
 func obeyControl(p SinkParams) (code asm.Instructions) {
 	r := sinking
 	for n := range priorities {
@@ -463,9 +463,9 @@ func obeyControl(p SinkParams) (code asm.Instructions) {
 	return code
 }
 
-// pausePriority pauses a priority for R1 quanta from obeyed on. A pause that is not over, or, with
-// a delay, not begun, is prolonged or cut: of two pauses in a delay it makes one, and so never
-// sends too early.
+// pausePriority pauses a priority for R1 quanta from obeyed on. A pause that is not over, or that
+// has not begun because of the delay, gets the new end. Two pauses within a delay become one, so
+// the generator never sends too early.
 func pausePriority(p SinkParams, n int) asm.Instructions {
 	r := sinking
 	if p.Priorities&(1<<n) == 0 {
@@ -474,7 +474,7 @@ func pausePriority(p SinkParams, n int) asm.Instructions {
 	const quantumBits = 512
 	first, prolong := n*pauseWords, fmt.Sprint("prolong ", n)
 	return slices.Concat(
-		asm.Instructions{ // R1: when the pause ends, rounded up
+		asm.Instructions{ // R1: end of the pause, rounded up
 			asm.LoadImm(asm.R2, quantumBits*1e9, asm.DWord),
 			asm.Mul.Reg(asm.R1, asm.R2),
 			asm.LoadImm(asm.R2, int64(p.Speed), asm.DWord),
@@ -497,7 +497,7 @@ func pausePriority(p SinkParams, n int) asm.Instructions {
 	)
 }
 
-// resumePriority ends a pause when the frame is obeyed, or goes to over if it ends before.
+// resumePriority ends a pause at obeyed, or jumps to over if it ends earlier.
 func resumePriority(p SinkParams, n int, over string) asm.Instructions {
 	r := sinking
 	if p.Priorities&(1<<n) == 0 {

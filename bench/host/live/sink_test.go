@@ -41,8 +41,8 @@ func give(t *testing.T, s *Sink, b []byte) {
 	}
 }
 
-// TestSinkTellsOrder gives a sink frames in every order and compares with what is true: whether the
-// frame has come before and whether one with a higher number has.
+// TestSinkTellsOrder gives a sink frames in every order and compares its verdicts with the truth:
+// whether the frame has arrived before, and whether one with a higher number has.
 func TestSinkTellsOrder(t *testing.T) {
 	_, peer := newCable(t)
 	s := newSink(t, peer, peerDevice, SinkParams{Flows: 2})
@@ -62,7 +62,7 @@ func TestSinkTellsOrder(t *testing.T) {
 			case 0:
 				seq += rng.Uint64N(200) // loss
 			case 1:
-				seq = next - min(rng.Uint64N(300), next-first) // late, or again
+				seq = next - min(rng.Uint64N(300), next-first) // late, or a duplicate
 			case 2:
 				seq = first + rng.Uint64N(next-first+1)
 			case 3:
@@ -112,8 +112,7 @@ func TestSinkTellsOrder(t *testing.T) {
 	}
 }
 
-// TestSinkMeasuresLatency: single latencies land in their bucket, the mean and the maximum are
-// exact.
+// TestSinkMeasuresLatency: each latency is in its bucket, mean and maximum are exact.
 func TestSinkMeasuresLatency(t *testing.T) {
 	_, peer := newCable(t)
 	s := newSink(t, peer, peerDevice, SinkParams{Flows: 1})
@@ -173,7 +172,7 @@ func TestSinkKnowsFrames(t *testing.T) {
 	}
 }
 
-// TestSinkHearsPFC compares a sink with a receiver of package pfc that hears the same.
+// TestSinkHearsPFC compares a sink with a receiver of package pfc that receives the same frames.
 func TestSinkHearsPFC(t *testing.T) {
 	const speed, obey = 3_000_000_000, 0b0101_1111
 	_, peer := newCable(t)
@@ -189,7 +188,7 @@ func TestSinkHearsPFC(t *testing.T) {
 		put(&f, b, [6]byte{})
 		pfc.Decode(b, &f)
 		give(t, s, b)
-		for n := range priorities { // to the receiver, the time is what the sink's pauses say of it
+		for n := range priorities { // the receiver's time is that of the sink's pauses
 			if f.Enable&obey&(1<<n) != 0 {
 				end := int64(s.pauses.look(n * pauseWords)[pauseEnd])
 				now = max(now, end-(int64(f.Quanta[n])*512*1e9+speed-1)/speed)
@@ -211,7 +210,7 @@ func TestSinkHearsPFC(t *testing.T) {
 			pauses++
 		}
 	}
-	tell(pfc.Frame{Enable: 0xff}, (*pfc.Frame).Put) // no pause runs on, so no clock is asked
+	tell(pfc.Frame{Enable: 0xff}, (*pfc.Frame).Put) // no pause continues, so the clock does not matter
 	got, want := s.Read().Control, receiver.Stats(now)
 	if got.PFC != 500-pauses || got.Pause != pauses || got.Other != 0 {
 		t.Errorf("heard %d PFC frames and %d PAUSE, and %d others; want %d and %d", got.PFC, got.Pause, got.Other,
@@ -233,7 +232,7 @@ func TestSinkHearsPFC(t *testing.T) {
 	}
 }
 
-// TestSinkHearsSilence gives a sink frames some time apart.
+// TestSinkHearsSilence gives a sink frames with gaps.
 func TestSinkHearsSilence(t *testing.T) {
 	const longest = 20 * time.Millisecond
 	_, peer := newCable(t)
@@ -257,8 +256,8 @@ func TestSinkHearsSilence(t *testing.T) {
 	}
 }
 
-// TestPausesInADelayAreOne: XOFF, XON and XOFF again, all before the first is obeyed, pause once
-// and until the last.
+// TestPausesInADelayAreOne: XOFF, XON and XOFF, all within the delay, make one pause until the end
+// of the last.
 func TestPausesInADelayAreOne(t *testing.T) {
 	const delay = time.Hour
 	_, peer := newCable(t)

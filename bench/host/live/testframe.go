@@ -7,9 +7,9 @@ import (
 	"sluice/internal/xdprun"
 )
 
-// A test frame's EtherType and stamp are those of package gen (its testframe.go says more). From
-// behind the EtherType on, big-endian: magic 4, flow 4, sequence 8, scheduled 8, sent 8, length 4
-// (from the magic to the end of the frame), check 4 bytes.
+// A test frame has the EtherType and stamp of package host (see its testframe.go). After the
+// EtherType follow, big-endian: magic 4, flow 4, sequence 8, scheduled 8, sent 8, length 4 (from
+// the magic to the end of the frame), check 4 bytes.
 const (
 	testType = 0x88b5
 	magic    = 0x534c5549
@@ -27,8 +27,8 @@ const (
 	tagLength  = 4
 )
 
-// template returns what is the same in all frames of a flow: the header with the stamp's magic and
-// flow, and how long the header is; and the last 8 bytes of the stamp, length and check.
+// template returns the constant parts of a flow's frames: the header with the stamp's magic and
+// flow, the length of the header, and the last 8 bytes of the stamp, length and check.
 func (f *Flow) template() (front [frontWords * xdprun.WordSize]byte, header int, back [stampLength - lengthAt]byte) {
 	be := binary.BigEndian
 	header = frame.PutHeader(front[:], f.Dst, f.Src, f.VID, f.PCP, f.VID != 0 || f.PCP != 0, testType)

@@ -19,9 +19,9 @@ import (
 	"sluice/internal/xdprun"
 )
 
-// TestEveryFrameIsAccountedFor sends as fast as it goes through two devices: what was sent has
-// come, in order, or the device says that its peer had no room for it; and sequence numbers miss
-// exactly those.
+// TestEveryFrameIsAccountedFor sends as fast as possible through two devices. Every frame has
+// arrived, in order, or the device reports that its peer had no room for it. The missing sequence
+// numbers are exactly those frames.
 func TestEveryFrameIsAccountedFor(t *testing.T) {
 	l := newLab(t)
 	host, peer := newNamespace(t, l, "host"), newNamespace(t, l, "peer")
@@ -64,7 +64,7 @@ func TestEveryFrameIsAccountedFor(t *testing.T) {
 	}
 }
 
-// TestLongestFrames sends frames of MaxSize, and short ones in turn.
+// TestLongestFrames alternates frames of MaxSize and short ones.
 func TestLongestFrames(t *testing.T) {
 	l := newLab(t)
 	host, peer := newNamespace(t, l, "host"), newNamespace(t, l, "peer")
@@ -83,8 +83,8 @@ func TestLongestFrames(t *testing.T) {
 	}
 }
 
-// lossyWire is an XDP program that forwards to a device all frames but those whose sequence number
-// is a multiple of 8.
+// lossyWire is an XDP program that forwards all frames to a device, except those whose sequence
+// number is a multiple of 8.
 func lossyWire(t *testing.T, n *netns.Namespace, from, to string) {
 	t.Helper()
 	const sequenceEnd = headerMost + sequenceAt + 8
@@ -136,7 +136,7 @@ func TestLossIsExact(t *testing.T) {
 		r = s.Read().Flows[0]
 		return r.Next >= sent-1
 	})
-	// Frame 0 is lost before any has come, and so may be the last one be after.
+	// Frame 0 is lost before any frame has arrived, and the last one may be lost after all others.
 	if want := (r.Next - 1) / 8; r.First != 1 || r.Lost != want || r.Frames != r.Next-1-want ||
 		r.Reordered+r.Duplicates > 0 {
 		t.Errorf("of %d sent, %d from %d on: lost %d, want %d; reordered %d, duplicates %d",
@@ -144,7 +144,7 @@ func TestLossIsExact(t *testing.T) {
 	}
 }
 
-// TestDisorderIsSeen sends frames that somebody has put in another order, and some twice.
+// TestDisorderIsSeen sends frames in another order, and some of them twice.
 func TestDisorderIsSeen(t *testing.T) {
 	host, peer := newCable(t)
 	s := newSink(t, peer, peerDevice, SinkParams{Flows: 4})
@@ -164,7 +164,7 @@ func TestDisorderIsSeen(t *testing.T) {
 	}
 }
 
-// TestSignalsEndNoFrame interrupts a generator again and again: its sequence goes on.
+// TestSignalsEndNoFrame interrupts a generator repeatedly: its sequence continues.
 func TestSignalsEndNoFrame(t *testing.T) {
 	host, peer := newCable(t)
 	s := newSink(t, peer, peerDevice, SinkParams{Flows: 1})
@@ -184,7 +184,7 @@ func TestSignalsEndNoFrame(t *testing.T) {
 	t.Logf("the longest silence: %v", time.Duration(r.FromSchedule.Max))
 }
 
-// TestCallsFollowEachOther runs a generator in many calls, each with few frames.
+// TestCallsFollowEachOther runs a generator in many system calls with few frames each.
 func TestCallsFollowEachOther(t *testing.T) {
 	host, peer := newCable(t)
 	s := newSink(t, peer, peerDevice, SinkParams{Flows: 1})
@@ -211,8 +211,8 @@ func TestCallsFollowEachOther(t *testing.T) {
 		time.Duration(late.Quantile(0.5)), time.Duration(late.Quantile(0.99)), time.Duration(late.Max))
 }
 
-// TestLeavesNothingBehind kills a process that generates and sinks: the device is as before, and no
-// frame comes.
+// TestLeavesNothingBehind kills a process with a generator and a sink: the device is as before, and
+// no frame arrives.
 func TestLeavesNothingBehind(t *testing.T) {
 	if os.Getenv("LIVE_CHILD") != "" {
 		child(t)
@@ -241,7 +241,7 @@ func TestLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// child generates and sinks in the namespace it was started in, until it is killed.
+// child generates and sinks in its namespace until it is killed.
 func child(t *testing.T) {
 	if _, err := NewSink(nil, hostDevice, SinkParams{}); err != nil {
 		t.Fatal(err)
@@ -265,8 +265,8 @@ func hasProgram(t *testing.T, n *netns.Namespace, device string) (has bool) {
 	return has
 }
 
-// TestDeviceThatGoes: when a device is gone, the generator counts no more frames for it, and goes
-// on with the other one.
+// TestDeviceThatGoes: when a device is gone, the generator counts no more frames for it and
+// continues with the other one.
 func TestDeviceThatGoes(t *testing.T) {
 	l := newLab(t)
 	host, peer := newNamespace(t, l, "host"), newNamespace(t, l, "peer")
@@ -298,7 +298,7 @@ func TestDeviceThatGoes(t *testing.T) {
 	if err := g.devices.Lookup(uint32(0), new(uint32)); !errors.Is(err, ebpf.ErrKeyNotExist) {
 		t.Errorf("the device is still known: %v", err)
 	}
-	goOn(1) // so that a frame which was being made when the device went is counted
+	goOn(1) // counts a frame that was being made when the device went
 	before := g.Sent()[0].Frames
 	goOn(1)
 	if after := g.Sent()[0].Frames; after != before {
@@ -310,8 +310,8 @@ func TestDeviceThatGoes(t *testing.T) {
 	stop(t, g)
 }
 
-// TestRefusedFramesAreKnown: the peer takes no frames as long as those of one flow, and the device
-// says so. It refuses what comes behind them in a batch too.
+// TestRefusedFramesAreKnown: the peer does not take frames as long as those of one flow, and the
+// device reports that. It also refuses the frames behind them in a batch.
 func TestRefusedFramesAreKnown(t *testing.T) {
 	host, peer := newCable(t)
 	err := peer.Do(func() error {
@@ -325,7 +325,7 @@ func TestRefusedFramesAreKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newSink(t, peer, peerDevice, SinkParams{Flows: 2})
-	for range 2 { // the second generator counts its own only
+	for range 2 { // the second generator counts only its own
 		s.Clear()
 		g := start(t,
 			GeneratorParams{Ports: []PortParams{port(host, flow(0, 0, 1000, 20_000), flow(1, 0, 100, 20_000))}})

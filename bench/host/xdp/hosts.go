@@ -1,4 +1,4 @@
-// Package xdp runs hosts on AF_XDP sockets, stepped together by one thread.
+// Package xdp runs hosts on AF_XDP sockets. One thread steps them all.
 package xdp
 
 import (
@@ -13,23 +13,22 @@ import (
 )
 
 const (
-	// Half of a host's buffers are for reception, half for sending: at 81,000 frames/s, which is 1
-	// Gbit/s in full frames, the ring takes what arrives while the host's thread is kept from
-	// running for 0.1 s.
+	// Half of a host's buffers are for reception, half for sending. At 81,000 frames/s (1 Gbit/s of
+	// full frames), the ring bridges 0.1 s in which the host's thread does not run.
 	HostBuffers = 16384
 	hostRing    = 8192
 	HostBuffer  = 2048 // bytes
 )
 
-// Hosts are generators and sinks on AF_XDP, stepped together by one thread.
+// Hosts are generators and sinks on AF_XDP that one thread steps.
 type Hosts struct {
 	Devices
 	Loop
 	List   []*host.Host
-	Active int // of list, from the first on, are stepped
+	Active int // how many of List, from the first on, are stepped
 }
 
-// New returns the memory for n hosts, and none of them.
+// New allocates the memory for n hosts. It adds no hosts.
 func New(n int) (*Hosts, error) {
 	d, err := NewDevices(n)
 	if err != nil {
@@ -38,7 +37,7 @@ func New(n int) (*Hosts, error) {
 	return &Hosts{Devices: d, Loop: NewLoop(), Active: 1}, nil
 }
 
-// Add opens a device, in the calling thread's network namespace, and puts a host on it.
+// Add opens a device in the calling thread's network namespace and puts a host on it.
 func (h *Hosts) Add(device string, p host.Params) error {
 	p.Memory, p.BufferSize, p.First, p.Buffers = h.Memory.Bytes(), HostBuffer, len(h.List)*HostBuffers, HostBuffers
 	port, err := h.Open(device)
@@ -54,8 +53,8 @@ func (h *Hosts) Add(device string, p host.Params) error {
 	return nil
 }
 
-// Run steps the hosts in turn, at first only the first one, until stop, on one CPU and a thread of
-// its own. A negative CPU is any.
+// Run steps the hosts in turn until stop, on its own thread on one CPU; at first it steps only the
+// first host. A negative CPU is any CPU.
 func (h *Hosts) Run(cpu int, stop <-chan struct{}) {
 	h.Loop.Run(cpu, stop, func(now int64) {
 		for _, x := range h.List[:h.Active] {
@@ -64,7 +63,7 @@ func (h *Hosts) Run(cpu int, stop <-chan struct{}) {
 	})
 }
 
-// Loop is a thread that steps what it alone may touch.
+// Loop is a thread that steps state that only this thread may touch.
 type Loop struct {
 	Calls chan func(now int64) // run by the thread
 	Done  chan struct{}
@@ -73,14 +72,14 @@ type Loop struct {
 // NewLoop returns a loop for Run.
 func NewLoop() Loop { return Loop{Calls: make(chan func(int64)), Done: make(chan struct{})} }
 
-// Run steps until stop, on one CPU and a thread of its own. A negative CPU is any.
+// Run steps until stop, on its own thread on one CPU. A negative CPU is any CPU.
 func (l *Loop) Run(cpu int, stop <-chan struct{}, step func(now int64)) {
 	defer close(l.Done)
 	thread.Own(func() {
 		if cpu >= 0 {
 			var set unix.CPUSet
 			set.Set(cpu)
-			_ = unix.SchedSetaffinity(0, &set) // slower, but no less right, where it is refused
+			_ = unix.SchedSetaffinity(0, &set) // where the kernel refuses it, the loop is only slower
 		}
 		for {
 			select {
@@ -97,12 +96,12 @@ func (l *Loop) Run(cpu int, stop <-chan struct{}, step func(now int64)) {
 	})
 }
 
-// Monotonic is the time that hosts of all processes of a machine share, ns: frames carry the time
-// they were sent.
+// Monotonic returns the time, in ns, that hosts of all processes of a machine share: frames carry
+// their time of sending.
 func Monotonic() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		panic(err) // no such error exists
+		panic(err) // can't fail
 	}
 	return t.Nano()
 }
@@ -120,10 +119,10 @@ func (h *Hosts) Stats() []host.Stats {
 	return <-answer
 }
 
-// Start begins to step n further hosts.
+// Start starts stepping n more hosts.
 func (h *Hosts) Start(n int) { h.Calls <- func(int64) { h.Active += n } }
 
-// StopSending ends all flows; the hosts go on receiving.
+// StopSending ends all flows; the hosts keep receiving.
 func (h *Hosts) StopSending() {
 	h.Calls <- func(int64) {
 		for _, x := range h.List {
@@ -132,13 +131,13 @@ func (h *Hosts) StopSending() {
 	}
 }
 
-// Devices are ports on AF_XDP that share a memory.
+// Devices are AF_XDP ports that share a memory.
 type Devices struct {
 	Memory *umem.Memory
 	Ports  []*afxdp.Port
 }
 
-// NewDevices returns the memory for n ports.
+// NewDevices allocates the memory for n ports.
 func NewDevices(n int) (Devices, error) {
 	memory, err := umem.Map(n*HostBuffers, HostBuffer)
 	return Devices{Memory: memory}, err
@@ -154,7 +153,7 @@ func (d *Devices) Open(device string) (*afxdp.Port, error) {
 	return port, err
 }
 
-// Lost returns what the ports themselves are known to have lost: not the switch's fault.
+// Lost returns the number of frames that the ports themselves lost, not the switch.
 func (d *Devices) Lost() uint64 {
 	n := uint64(0)
 	for _, p := range d.Ports {
@@ -163,7 +162,7 @@ func (d *Devices) Lost() uint64 {
 	return n
 }
 
-// Close closes the ports, which nobody may be using.
+// Close closes the ports, which must not be in use.
 func (d *Devices) Close() error {
 	var err error
 	for _, p := range d.Ports {
