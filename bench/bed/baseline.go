@@ -20,25 +20,29 @@ import (
 
 const (
 	baselineRing  = 2048 // entries of each of a socket's rings
-	baselineFrame = 2048 // bytes of UMEM a frame
+	baselineFrame = 2048 // bytes of UMEM per frame
 )
 
 // BaselinePort is a pmd.Port over github.com/asavie/xdp v0.3.3, the library that Go programs have
-// used for AF_XDP. It is measured beside pmd/afxdp, and is no driver for the switch, because the
+// used for AF_XDP. It is the baseline for pmd/afxdp, and no driver for the switch, because the
 // library
 //
-//   - gives each socket a UMEM of its own, so that each frame is copied once more on either side of the switch;
-//   - knows no need-wakeup: every burst costs a system call whether the kernel wants it or not, and one that the Go
-//     runtime takes for blocking, so that it wakes other threads to take the worker's place;
-//   - has commented out the barriers between a ring's entries and its index, and reads indices without atomics;
-//   - finds free frames by linear search, and calls a frame free on reception that may be queued for sending;
-//   - takes EBUSY for success, though it means that the kernel has dropped a frame: such loss can't be counted;
-//   - panics on any error of sendto that it does not expect, such as a device that has gone;
-//   - removes whatever XDP program it finds on the device.
+//   - gives each socket its own UMEM, so each frame is copied once more on either side of the
+//     switch;
+//   - does not support need-wakeup: every burst costs a system call whether the kernel needs it or
+//     not, and the Go runtime takes that call for blocking and wakes other threads;
+//   - has commented out the barriers between a ring's entries and its index, and reads indices
+//     without atomics;
+//   - finds free frames by linear search, and marks a received frame as free although it may be
+//     queued for sending;
+//   - treats EBUSY as success, though the kernel has dropped a frame then: such loss can't be
+//     counted;
+//   - panics on any unexpected error of sendto, such as that of a device that is gone;
+//   - removes any XDP program that it finds on the device.
 //
-// What can be avoided is: the search, by never asking for free frames. Half of the UMEM receives,
-// and goes back to the fill ring as soon as it is copied out; the other half sends, in turn, which
-// is sound because copy mode completes in order. Zero-copy devices need not.
+// BaselinePort avoids the search by never asking for free frames. Half of the UMEM receives, and
+// returns to the fill ring once it is copied; the other half sends, in turn. That is sound because
+// copy mode completes in order. Zero-copy devices need not.
 type BaselinePort struct {
 	socket  *xdp.Socket
 	program *xdp.Program
@@ -46,15 +50,15 @@ type BaselinePort struct {
 	memory  []byte
 	size    uint64 // bytes of the switch's buffers
 
-	empty  []uint64             // the switch's buffers to receive into
-	sent   [baselineRing]uint64 // the switch's buffers whose frames are being sent, by the frame that sends
-	next   int                  // of sent, counting on for ever: where the next frame goes…
+	empty  []uint64             // the switch's receive buffers
+	sent   [baselineRing]uint64 // the switch's buffers being sent, by the frame that sends
+	next   int                  // in sent, a free-running count: where the next frame goes…
 	oldest int                  // … and the first that has not completed
-	descs  []xdp.Desc           // of the burst in hand
+	descs  []xdp.Desc           // of the current burst
 }
 
-// OpenBaseline opens queue 0 of a device of the calling thread's network namespace. Frames come
-// from and go to buffers of size bytes, a power of two, in memory.
+// OpenBaseline opens queue 0 of a device in the calling thread's network namespace. Frames use
+// buffers of size bytes, a power of two, in memory.
 func OpenBaseline(device string, memory []byte, size int) (*BaselinePort, error) {
 	i, err := net.InterfaceByName(device)
 	if err != nil {
@@ -93,7 +97,7 @@ func (p *BaselinePort) open() (err error) {
 	return p.program.Attach(p.index)
 }
 
-// Close detaches from the device. What the port holds is the caller's again.
+// Close detaches from the device. The caller owns the port's buffers again.
 func (p *BaselinePort) Close() error {
 	var errs []error
 	if p.program != nil {
@@ -126,7 +130,7 @@ func (p *BaselinePort) Receive(burst []pmd.Desc) int {
 		burst[i] = pmd.Desc{Addr: addr, Len: uint32(n)}
 		descs[i].Addr &^= baselineFrame - 1
 	}
-	p.socket.Fill(descs) // there is room: as many left the ring
+	p.socket.Fill(descs) // there is room: as many have left the ring
 	return len(descs)
 }
 
@@ -159,8 +163,8 @@ func (p *BaselinePort) Complete(addrs []uint64) int {
 	return n
 }
 
-// Flush implements pmd.Port. Transmit wakes the kernel itself, but one system call sends 32 frames
-// at the most: the rest needs further ones.
+// Flush implements pmd.Port. Transmit wakes the kernel itself, but one system call sends at most 32
+// frames: the rest needs more calls.
 func (p *BaselinePort) Flush() {
 	if p.socket.NumFreeTxSlots() < baselineRing {
 		p.socket.Transmit(nil)
@@ -204,15 +208,13 @@ func RunBaseline(ctx context.Context, devices [2]string, cpu int) (err error) {
 		plan.Links = append(plan.Links, dataplane.Link{Driver: p, Up: true, TXRing: baselineRing})
 	}
 	s.Publish(plan)
-	// As for sluice's own workers: the runtime needs places beside that of a worker, which never
-	// yields its own.
+	// As for the workers of sluice: a worker never yields its P, so the runtime needs more of them.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 3)))
 	defer context.AfterFunc(ctx, s.Workers[0].Stop)()
 	return s.Workers[0].Run(cpu, nil)
 }
 
-// wireParams joins two ports by a wire, as wireConfig does: all classes lossy, with limits as they
-// are by default.
+// wireParams joins two ports by a wire, as WireConfig does: all classes lossy, with default limits.
 func wireParams(memory *umem.Memory, devices [2]string) dataplane.Params {
 	const maxFrame = 1518
 	p := dataplane.Params{Memory: memory, CellSize: memory.BufferSize(), Workers: 1,

@@ -18,7 +18,7 @@ import (
 	"sluice/pmd"
 )
 
-// wire is two hosts at the ends of two cables into a switch.
+// wire is a host with two devices, each cabled to a port of a switch.
 type wire struct {
 	host    *netns.Namespace
 	site    Site
@@ -27,7 +27,7 @@ type wire struct {
 
 func TestMain(m *testing.M) { benchtest.Main(m, RunBaseline) }
 
-// newWire makes the devices of a bed, with a host that speaks through the kernel's stack.
+// newWire creates the devices of a bed, with a host that uses the kernel's stack.
 func newWire(t *testing.T) *wire {
 	t.Helper()
 	l := benchtest.NewLab(t)
@@ -54,7 +54,8 @@ func newWire(t *testing.T) *wire {
 	return w
 }
 
-// packetSocket sends and receives whole frames on a device; it does not see what itself sends.
+// packetSocket opens a socket for whole frames on a device. It does not receive the frames it
+// sends.
 func packetSocket(device string) (int, error) {
 	const allProtocols = unix.ETH_P_ALL<<8&0xff00 | unix.ETH_P_ALL>>8 // big endian
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, allProtocols)
@@ -73,7 +74,7 @@ func packetSocket(device string) (int, error) {
 	)
 }
 
-// probe is a frame that looks for a way through. Those that come late are not missed.
+// probe is a frame that tests for connectivity. Late ones do not matter.
 var probe = []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5}
 
 // send sends a frame at one end.
@@ -84,8 +85,8 @@ func (w *wire) send(t *testing.T, end int, frame []byte) {
 	}
 }
 
-// receive returns what arrives at one end within a time, probes only if they are wanted; nil if
-// nothing does.
+// receive returns a frame that arrives at one end in time, or nil. It skips probes unless they are
+// wanted.
 func (w *wire) receive(t *testing.T, end int, probes bool, within time.Duration) []byte {
 	t.Helper()
 	b := make([]byte, 4096)
@@ -104,15 +105,15 @@ func (w *wire) receive(t *testing.T, end int, probes bool, within time.Duration)
 	return nil
 }
 
-// through tells whether a probe gets through the switch.
+// through reports whether a probe gets through the switch.
 func (w *wire) through(t *testing.T, from int) bool {
 	t.Helper()
 	w.send(t, from, probe)
 	return w.receive(t, 1-from, true, 100*time.Millisecond) != nil
 }
 
-// startBaseline runs a baseline between the two ends until the test ends or until stop, which waits
-// for its end.
+// startBaseline runs a baseline between the two ends until the test ends or stop is called, which
+// waits for its end.
 func (w *wire) startBaseline(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -138,8 +139,8 @@ func (w *wire) startBaseline(t *testing.T) (stop func()) {
 	return nil
 }
 
-// TestBaselineForwards has frames of every kind of length cross in both directions, more than the
-// rings have entries, and compares them byte by byte.
+// TestBaselineForwards sends frames of many lengths in both directions, more than the rings have
+// entries, and compares them byte by byte.
 func TestBaselineForwards(t *testing.T) {
 	w := newWire(t)
 	stop := w.startBaseline(t)
@@ -176,7 +177,7 @@ func TestBaselineWithoutDevice(t *testing.T) {
 	}
 }
 
-// descriptors are the frames from one number up to another, one a buffer.
+// descriptors returns the frames from one number up to another, one per buffer.
 func descriptors(from, to, size, length int) (burst []pmd.Desc) {
 	for i := from; i < to; i++ {
 		burst = append(burst, pmd.Desc{Addr: uint64(i * size), Len: uint32(length)})
@@ -184,8 +185,8 @@ func descriptors(from, to, size, length int) (burst []pmd.Desc) {
 	return burst
 }
 
-// TestBaselineTransmitBound gives a port more frames than its ring holds: what it takes it
-// completes, each once and in order, and not a frame is lost on the way.
+// TestBaselineTransmitBound gives a port more frames than its ring holds. The port completes the
+// frames that it takes, each once and in order, and loses none.
 func TestBaselineTransmitBound(t *testing.T) {
 	w := newWire(t)
 	c, err := live.NewSink(w.host, HostDevice(0), live.SinkParams{})

@@ -17,14 +17,14 @@ import (
 	"sluice/internal/frame"
 )
 
-// Bed is where a forwarder is measured: hosts inside the kernel, each at the end of a cable into
-// the forwarder's site.
+// Bed is the test bed of a forwarder: hosts inside the kernel, each cabled to a port of the
+// forwarder.
 //
 //	h0 — s0 ┐
 //	h1 — s1 ┼ forwarder
 //	h2 — s2 ┘
 //
-// One thread, on a CPU of its own, sends for all hosts. Each obeys PFC, if it does, like a NIC.
+// One thread on its own CPU sends for all hosts. If a host honours PFC, it does so like a NIC.
 type Bed struct {
 	Params
 	lab       *netns.Lab
@@ -35,24 +35,24 @@ type Bed struct {
 	Sinks     []*live.Sink // by host
 	generator *live.Generator
 	places    []place // of the streams
-	begun     Tally   // see begin
+	begun     Tally   // see Begin
 }
 
-// Params describes a bed. A stream's number is its index.
+// Params describes a bed. Streams are numbered by their index.
 type Params struct {
 	Ports      int // of the forwarder, each with a host
 	Streams    []Stream
-	Priorities uint8  // bit n: the hosts obey a pause of priority n
-	Speed      uint64 // bit/s: what hosts count quanta by
+	Priorities uint8  // bit n: the hosts honour pauses of priority n
+	Speed      uint64 // bit/s, for the duration of quanta at the hosts
 	CPUs       [2]int // of the forwarder and of the generator
 	Slow       SlowPort
 
-	// beat has the generator share the forwarder's CPU, each having it for so long in turn; 0: it
-	// has another.
+	// Beat is the length of a turn if the generator shares the forwarder's CPU; 0: the generator
+	// has its own.
 	Beat time.Duration
 }
 
-// generatorCPU returns where the generator runs.
+// generatorCPU returns the generator's CPU.
 func (p *Params) generatorCPU() int {
 	if p.Beat > 0 {
 		return p.CPUs[0]
@@ -60,36 +60,35 @@ func (p *Params) generatorCPU() int {
 	return p.CPUs[1]
 }
 
-// SlowPort makes the last port slower than the forwarder, for forwarders that can't do so
+// SlowPort makes the last port slower than the forwarder, for forwarders that can't limit it
 // themselves.
 type SlowPort struct {
-	Rate uint64 // bytes/s of frames without FCS; 0: it is not slow
-	// meet is for a forwarder that only joins pairs of devices: it has a device of its own for each
-	// sender to send to, and what comes out of these meets in a bridge whose port to the last host
-	// is slow.
+	Rate uint64 // bytes/s of frames without FCS; 0: not slow
+	// Meet is for a forwarder that only joins pairs of devices. It has one device pair per sender,
+	// and the pairs meet in a bridge whose port to the last host is slow.
 	//
 	//	h0 — s0 = m0 ┐
 	//	h1 — s1 = m1 ┴ bridge — h2
 	Meet bool
 }
 
-// Stream is what one host sends to another: tagged frames of VLAN 1.
+// Stream is traffic from one host to another: tagged frames of VLAN 1.
 type Stream struct {
 	From, To int
 	Priority uint8
 	Length   int  // of a frame, bytes without FCS
-	Hello    bool // is sent to make its sender known, and need not arrive
+	Hello    bool // only announces its sender's address, and need not arrive
 }
 
-// place is where the generator has a stream.
+// place locates a stream in the generator.
 type place struct{ port, flow int }
 
 const (
-	Stopped   = -1  // the rate of a stream that sends nothing
-	helloRate = 500 // packets/s of every stream until all come through
+	Stopped   = -1  // rate of a stopped stream
+	helloRate = 500 // packets/s of each stream until all have come through
 )
 
-// New makes the namespaces, devices and sinks of a bed. Nobody forwards or sends yet.
+// New creates the namespaces, devices and sinks of a bed, without forwarder and traffic.
 func New(p Params) (*Bed, error) {
 	b := &Bed{Params: p}
 	if err := b.build(); err != nil {
@@ -133,10 +132,10 @@ const LosslessPriority = 3
 // HostDevice is the name of a host's device.
 func HostDevice(i int) string { return "h" + strconv.Itoa(i) }
 
-// station is the address of a host: locally administered.
+// station returns the locally administered address of a host.
 func station(host int) frame.MAC { return frame.MAC(0x0200_0000_0001 + host) }
 
-// addCables joins hosts and forwarder.
+// addCables connects hosts and forwarder.
 func (b *Bed) addCables() error {
 	if b.Slow.Meet {
 		return b.addMeeting()
@@ -153,7 +152,7 @@ func (b *Bed) addCables() error {
 	return nil
 }
 
-// addMeeting joins hosts and forwarder as slowPort.meet says.
+// addMeeting connects hosts and forwarder as SlowPort.Meet describes.
 func (b *Bed) addMeeting() error {
 	const out = "out" // of the bridge, to the last host
 	there, err := b.lab.Namespace("meeting")
@@ -177,9 +176,9 @@ func (b *Bed) addMeeting() error {
 	return there.Do(func() error { return errors.Join(addBridge(met...), meetXDP(out), addQueue(out, b.Slow.Rate)) })
 }
 
-// addPort adds a port to the forwarder, with a cable to a device elsewhere. It gets a queue
-// discipline, whatever the forwarder does about it: without one, veth drops what does not fit its
-// ring, with one it pushes back.
+// addPort adds a port to the forwarder, with a cable to a device elsewhere. The port always gets a
+// queue discipline: without one, veth drops frames that do not fit its ring; with one, it pushes
+// back.
 func (b *Bed) addPort(port string, far *netns.Namespace, device string, rate uint64) error {
 	b.Site.Devices = append(b.Site.Devices, port)
 	if err := b.lab.Veth(b.Site.Namespace, port, far, device); err != nil {
@@ -188,7 +187,7 @@ func (b *Bed) addPort(port string, far *netns.Namespace, device string, rate uin
 	return b.Site.Namespace.Do(func() error { return addQueue(port, rate) })
 }
 
-// addQueue gives a device a first-in-first-out queue, with a rate in bytes/s unless that is 0.
+// addQueue gives a device a FIFO queue, with a rate in bytes/s unless rate is 0.
 func addQueue(device string, rate uint64) error {
 	link, err := netlink.LinkByName(device)
 	if err != nil {
@@ -198,7 +197,7 @@ func addQueue(device string, rate uint64) error {
 		Parent: netlink.HANDLE_ROOT}
 	var queue netlink.Qdisc = &netlink.GenericQdisc{QdiscAttrs: attributes, QdiscType: "pfifo"}
 	if rate > 0 {
-		const burst, longest = 16 << 10, 1 << 20 // bytes; longest is what a queue of sluice holds by default
+		const burst, longest = 16 << 10, 1 << 20 // bytes; longest is the default limit of a queue of sluice
 		queue = &netlink.Tbf{QdiscAttrs: attributes, Rate: rate, Limit: longest, Buffer: netlink.Xmittime(rate, burst)}
 	}
 	if err := netlink.QdiscReplace(queue); err != nil {
@@ -207,8 +206,8 @@ func addQueue(device string, rate uint64) error {
 	return nil
 }
 
-// Start starts a forwarder and the generator, and returns when all streams have come through; then
-// all are silent.
+// Start starts a forwarder and the generator. It returns when all streams have come through and are
+// stopped again.
 func (b *Bed) Start(ctx context.Context, f Forwarder) error {
 	if err := f.Start(ctx, b.Site); err != nil {
 		return err
@@ -236,8 +235,8 @@ func (b *Bed) Start(ctx context.Context, f Forwarder) error {
 	return b.Silence(ctx)
 }
 
-// awaitThrough waits until frames of all streams have come out where they should, and a little
-// longer: a station that was not known yet is now.
+// awaitThrough waits until frames of all streams have reached their hosts, and a little longer, so
+// that the forwarder has learned all addresses.
 func (b *Bed) awaitThrough(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, StartLimit)
 	defer cancel()
@@ -262,7 +261,7 @@ func (b *Bed) awaitThrough(ctx context.Context) error {
 	}
 }
 
-// lastWords returns what the forwarder has written at last, if it is a program.
+// lastWords returns the last output of the forwarder, if it is a program.
 func (b *Bed) lastWords() string {
 	p, ok := b.Forwarder.(interface{ LastWords() string })
 	if !ok {
@@ -271,13 +270,13 @@ func (b *Bed) lastWords() string {
 	return "; its last words:\n" + p.LastWords()
 }
 
-// SetRate sets the rate of a stream: packets/s; 0: as fast as it goes.
+// SetRate sets the rate of a stream in packets/s; 0: as fast as possible.
 func (b *Bed) SetRate(stream int, rate float64) error {
 	at := b.places[stream]
 	return b.generator.SetRate(at.port, at.flow, rate)
 }
 
-// setRates sets the rate of all streams but hellos, which are silent.
+// setRates sets the rate of all streams but hellos, which it stops.
 func (b *Bed) setRates(rate float64) error {
 	var errs []error
 	for i, s := range b.Streams {
@@ -290,8 +289,8 @@ func (b *Bed) setRates(rate float64) error {
 	return errors.Join(errs...)
 }
 
-// Silence stops all streams and waits until nothing is under way any more: until all that was sent
-// since begin has come, or else nothing has for so long that nothing will.
+// Silence stops all streams and waits for frames in flight: until every frame sent since Begin has
+// arrived, or until no frame has arrived for so long that none will.
 func (b *Bed) Silence(ctx context.Context) error {
 	const quiet, silent, most = 5 * time.Millisecond, 100 * time.Millisecond, 5 * time.Second
 	if err := b.setRates(Stopped); err != nil {
@@ -315,8 +314,8 @@ func (b *Bed) Silence(ctx context.Context) error {
 	}
 }
 
-// frames returns how many frames of all streams were received, or sent, so far: it stands still
-// when nothing happens.
+// frames returns how many frames of all streams were sent and received so far. It does not change
+// when nothing moves.
 func (b *Bed) frames() (n uint64) {
 	for _, s := range b.generator.Sent() {
 		n += s.Frames
@@ -329,7 +328,7 @@ func (b *Bed) frames() (n uint64) {
 	return n
 }
 
-// Sent returns how many frames of each stream were sent since start.
+// Sent returns how many frames of each stream were sent since Start.
 func (b *Bed) Sent() []uint64 {
 	frames := make([]uint64, len(b.Streams))
 	for _, s := range b.generator.Sent() {
@@ -338,12 +337,12 @@ func (b *Bed) Sent() []uint64 {
 	return frames
 }
 
-// received returns what came of each stream, since begin, to the host that it was meant for.
+// received returns the counters of each stream since Begin, at its destination.
 func (b *Bed) received() []live.Counters {
 	return b.OfStreams(b.counters())
 }
 
-// counters returns what has come to each host, by stream.
+// counters returns the counters of each host, by stream.
 func (b *Bed) counters() (hosts [][]live.Counters) {
 	for _, s := range b.Sinks {
 		hosts = append(hosts, s.Counters())
@@ -351,7 +350,7 @@ func (b *Bed) counters() (hosts [][]live.Counters) {
 	return hosts
 }
 
-// OfStreams picks, for each stream, the counters of the host that it is meant for.
+// OfStreams selects the counters of each stream at its destination.
 func (b *Bed) OfStreams(hosts [][]live.Counters) []live.Counters {
 	all := make([]live.Counters, len(b.Streams))
 	for i, s := range b.Streams {
@@ -360,7 +359,7 @@ func (b *Bed) OfStreams(hosts [][]live.Counters) []live.Counters {
 	return all
 }
 
-// Close ends everything that was started and removes what was made.
+// Close stops everything and removes the namespaces and devices.
 func (b *Bed) Close() error {
 	var errs []error
 	if b.generator != nil {
@@ -381,7 +380,7 @@ func (b *Bed) Close() error {
 	return errors.Join(errs...)
 }
 
-// Pause waits, and less if ctx ends.
+// Pause waits for d or until ctx ends.
 func Pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

@@ -18,27 +18,27 @@ import (
 type Site struct {
 	Namespace *netns.Namespace
 	Devices   []string
-	CPU       int // for the forwarding loop, and nothing else
-	OtherCPU  int // for whatever else the forwarder runs
+	CPU       int // for the forwarding loop alone
+	OtherCPU  int // for everything else that the forwarder runs
 }
 
-// Forwarder is what is measured. Start and Stop alternate. If it has a method Threads()
-// (map[string]Thread, error), a trial says how much others have disturbed it; if it has Version()
-// string or Setup() string, the report says it; if it has Running() bool, nobody waits for one that
-// has ended.
+// Forwarder is a subject of measurements. Start and Stop alternate. Optional methods: Threads()
+// (map[string]Thread, error) lets a trial report disturbance by other processes; Version() string
+// and Setup() string appear in the report; Running() bool ends a wait for a forwarder that has
+// ended.
 type Forwarder interface {
 	Name() string
-	Start(ctx context.Context, s Site) error // returns when it has started; it forwards soon
+	Start(ctx context.Context, s Site) error // returns when it has started; it forwards soon after
 	Stop() error                             // returns when it has ended; fails if it had ended before
 }
 
-// Program is a Forwarder that is a process of this project's program.
+// Program is a Forwarder that is a process of one of this project's programs.
 type Program struct {
 	name, Path string
 	arguments  func(s Site) []string
-	file       func(s Site) string // the text of a configuration file, whose name follows the arguments; nil: none
-	Written    string              // its name
-	Watch      func(line string)   // gets what it writes; nil: nobody
+	file       func(s Site) string // text of a configuration file, whose name is the last argument; nil: none
+	Written    string              // name of that file
+	Watch      func(line string)   // gets its output; may be nil
 	setup      string              // see Setup
 	process    *Process
 }
@@ -46,7 +46,7 @@ type Program struct {
 // NewSluice returns `sluice run` with a wire between the two devices.
 func NewSluice(path string) *Program { return NewSluiceWith("sluice", path, WireConfig) }
 
-// NewSluiceWith returns `sluice run` with a configuration that fits the site.
+// NewSluiceWith returns `sluice run` with a configuration for the site.
 func NewSluiceWith(name, path string, config func(s Site) string) *Program {
 	return &Program{name: name, Path: path, arguments: func(Site) []string { return []string{"run", "-c"} },
 		file: config}
@@ -59,15 +59,14 @@ func NewBaseline(path string) *Program {
 	})
 }
 
-// NewProgram returns a program that forwards on the site that its arguments name.
+// NewProgram returns a program that forwards on the site given by its arguments.
 func NewProgram(name, path string, arguments func(s Site) []string) *Program {
 	return &Program{name: name, Path: path, arguments: arguments}
 }
 
-// WireConfig is a configuration of sluice: a wire between ports that no shaper holds back and
-// nobody pauses; everything else but the memory is as it is by default. So many buffers make rings
-// of 2048 frames, like testpmd's: a ring goes through all of its buffers before it uses one again,
-// so longer ones have more cache misses.
+// WireConfig is a configuration of sluice: a wire between ports without shapers and pauses, with
+// defaults except for the memory. That many buffers make rings of 2048 frames, as in testpmd: a
+// ring uses all of its buffers before it reuses one, so longer rings have more cache misses.
 func WireConfig(s Site) string {
 	a, b := s.Devices[0], s.Devices[1]
 	return fmt.Sprintf(`workers: [%d]
@@ -81,12 +80,12 @@ ports:
 %s`, s.CPU, a, b, a, b, NobodyLooks)
 }
 
-// NobodyLooks is a part of configurations for switches that nobody looks at, wherever and beside
-// whatever they run.
+// NobodyLooks is the part of a configuration that turns off the control socket and metrics, so that
+// switches can run side by side.
 const NobodyLooks = "control: {socket: none}\nmetrics: {listen: none}\n"
 
-// LosslessWireConfig returns the same with all frames lossless and ports of a speed in bit/s, by
-// which pauses last and sending is shaped.
+// LosslessWireConfig is WireConfig with all frames lossless and ports of a speed in bit/s, which
+// determines the duration of pauses and the shapers' rate.
 func LosslessWireConfig(speed uint64) func(s Site) string {
 	return func(s Site) string {
 		a, b := s.Devices[0], s.Devices[1]
@@ -104,21 +103,20 @@ ports:
 	}
 }
 
-// BridgeConfig is a configuration of sluice: a bridge in which one priority, losslessPriority, is
-// lossless.
+// BridgeConfig is a configuration of sluice: a bridge with one lossless priority, LosslessPriority.
 type BridgeConfig struct {
 	Speed  uint64 // bit/s of the ports
-	Flow   string // their flow_control: pfc, pause, or off; then no priority is lossless
-	Slow   int    // the number of a port that is slower…
-	Slower uint64 // … so many times; 0: none is
+	Flow   string // flow_control of the ports: pfc, pause, or off, without a lossless priority
+	Slow   int    // number of the slower port…
+	Slower uint64 // … by this factor; 0: no slower port
 	TX     config.TXEngine
 }
 
-// BridgeBuffers is the memory of a switch of BridgeConfig.
+// BridgeBuffers is the number of buffers of a switch of BridgeConfig.
 const BridgeBuffers = 1 << 17 // of 2048 bytes
 
-// BridgeSpeed returns the bit/s of a bridge's ports: what the machine forwards with ease, or in a
-// quick run so little that it does even when others leave it no time.
+// BridgeSpeed returns the bit/s of a bridge's ports: a rate that the machine forwards with ease. In
+// a quick run it is so low that the machine forwards it even if other processes take all its time.
 func BridgeSpeed(o bench.Options) uint64 {
 	if o.Quick {
 		return 100e6
@@ -126,9 +124,9 @@ func BridgeSpeed(o bench.Options) uint64 {
 	return 1e9
 }
 
-// Text returns the configuration for a site. A lossless queue may grow for 8 ms. Its headroom, of
-// 4000 buffers, is for a worker that others keep from running, and then finds all at once what has
-// come meanwhile.
+// Text returns the configuration for a site. A lossless queue may grow for 8 ms. Its headroom of
+// 4000 buffers is for a worker that other processes delay and that then receives all frames at
+// once.
 func (c BridgeConfig) Text(s Site) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%sworkers: [%d]\nmemory: {buffers: %d}\nclasses:\n", NobodyLooks, s.CPU, BridgeBuffers)
@@ -152,8 +150,8 @@ func (c BridgeConfig) Text(s Site) string {
 	return text.String()
 }
 
-// NewBridge returns `sluice run` with such a configuration, and the engine that the options ask
-// for.
+// NewBridge returns `sluice run` with such a configuration and the TX engine that the options
+// select.
 func NewBridge(name string, o *bench.Options, c BridgeConfig) Forwarder {
 	c.TX = o.Engine()
 	if c.TX == config.TXTransmitter {
@@ -183,30 +181,30 @@ func (p *Program) Start(_ context.Context, s Site) (err error) {
 	return nil
 }
 
-// Setup returns how it was last started: the command line, and the text of its configuration.
+// Setup returns the command line and configuration text of the last start.
 func (p *Program) Setup() string { return p.setup }
 
-// commandLine returns a program's name without its place on this machine, and its arguments.
+// commandLine returns a program's name, without its directory, and its arguments.
 func commandLine(path string, args []string) string {
 	return strings.Join(append([]string{filepath.Base(path)}, args...), " ")
 }
 
-// indent makes a text a block that stays as it is, line by line.
+// indent makes a text a verbatim block.
 func indent(text string) string {
 	return bench.Verbatim + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+bench.Verbatim)
 }
 
-// NoteSetup adds how a forwarder was started, if it says so.
+// NoteSetup notes how a forwarder was started, if it provides that.
 func NoteSetup(r *bench.Report, name string, f Forwarder) {
 	if s, ok := f.(interface{ Setup() string }); ok && s.Setup() != "" {
 		r.Note("%s was started as: %s", name, s.Setup())
 	}
 }
 
-// LastWords returns the last lines that it has written.
+// LastWords returns the last lines of its output.
 func (p *Program) LastWords() string { return p.process.output.words() }
 
-// Running tells whether it has not ended, by itself or otherwise.
+// Running reports whether it has not ended.
 func (p *Program) Running() bool { return p.process.running() }
 
 // Stop implements Forwarder.

@@ -20,7 +20,7 @@ import (
 type InsideSwitch struct {
 	Configuration func(Site) string
 	setup         string // see Setup
-	written       string // the name of the file with its configuration
+	written       string // name of its configuration file
 	Running       *control.Switch
 	reloader      *console.Reloader
 	metrics       *prometheus.Registry
@@ -61,7 +61,7 @@ func (s *InsideSwitch) Start(ctx context.Context, site Site) error {
 	return nil
 }
 
-// build makes the switch, and what reads its metrics and its file.
+// build creates the switch, its metrics and its configuration file.
 func (s *InsideSwitch) build(text string, site Site) (err error) {
 	if s.written, err = writeTemporary(text); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (s *InsideSwitch) build(text string, site Site) (err error) {
 	return s.metrics.Register(metrics.NewCollector(s.Running, s.reloader, quiet))
 }
 
-// Reload has the switch change over to what it was started with and more.
+// Reload reloads the switch with its original configuration plus more.
 func (s *InsideSwitch) Reload(ctx context.Context, site Site, more string) error {
 	if err := os.WriteFile(s.written, []byte(s.Configuration(site)+more), 0o600); err != nil {
 		return err
@@ -87,13 +87,13 @@ func (s *InsideSwitch) Reload(ctx context.Context, site Site, more string) error
 	return s.reloader.Reload(ctx)
 }
 
-// Scrape reads its metrics.
+// Scrape reads the switch's metrics.
 func (s *InsideSwitch) Scrape() error {
 	_, err := s.metrics.Gather()
 	return err
 }
 
-// Fallback returns why a port is not sent for by the transmitter that it was to have; nil: none is.
+// Fallback returns why a port does not use the transmitter that it is configured for, or nil.
 func (s *InsideSwitch) Fallback() error {
 	for _, p := range s.Running.Ports() {
 		if who, why := p.Sender(); why != nil {

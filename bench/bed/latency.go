@@ -8,24 +8,24 @@ import (
 	"sluice/bench/host/live"
 )
 
-// Latency is how long frames took.
+// Latency is the result of a latency trial.
 type Latency struct {
 	Rate      float64 // packets/s
 	Seconds   float64
 	Sent      uint64
 	Lost      float64       // share
-	Forgone   time.Duration // by which the schedule was put off, when the trial ended…
+	Forgone   time.Duration // delay of the schedule at the end of the trial…
 	PutOff    time.Duration // … and before: none, or it would hide latency
 	Disturbed float64       // share of the time in which the forwarder or the generator had no CPU
-	Attempts  int           // of which this was the one disturbed least
-	Discarded float64       // frames lost in the others
+	Attempts  int           // number of attempts, of which this was the least disturbed
+	Discarded float64       // frames lost in the other attempts
 
 	FromSchedule, FromWire live.Histogram
 }
 
-// Latency offers the first stream at a rate for d, or for as much longer as it takes until a frame
-// is sent. Frames that the generator is late with count from when they were due, so it makes up for
-// all of them until the trial ends. Like overload, it repeats what others disturb.
+// Latency offers the first stream at a rate for d, or longer until a frame is sent. A frame that
+// the generator sends late counts from when it was due, so the generator catches up without limit
+// until the trial ends. Like Overload, Latency repeats disturbed trials.
 func (b *Bed) Latency(ctx context.Context, rate float64, d time.Duration, attempts int) (best *Latency, err error) {
 	lost := 0.0
 	for attempt := 1; attempt <= attempts; attempt++ {
@@ -47,7 +47,7 @@ func (b *Bed) Latency(ctx context.Context, rate float64, d time.Duration, attemp
 
 func (b *Bed) latencyOnce(ctx context.Context, rate float64, d time.Duration) (*Latency, error) {
 	const (
-		most       = 20 // times as long, for a generator that gets no CPU at all
+		most       = 20 // times d, for a generator that gets no CPU at all
 		everything = time.Hour
 	)
 	b.generator.SetCatchUp(everything)
@@ -69,7 +69,7 @@ func (b *Bed) latencyOnce(ctx context.Context, rate float64, d time.Duration) (*
 		}
 	}
 	putOff := b.forgone() - forgone
-	b.generator.SetCatchUp(live.DefaultCatchUp) // what is further behind when the streams stop is given up, and counted
+	b.generator.SetCatchUp(live.DefaultCatchUp) // any further delay when the streams stop is given up and counted
 	to, err := b.LastLook()
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (b *Bed) latencyOnce(ctx context.Context, rate float64, d time.Duration) (*
 	}, nil
 }
 
-// forgone returns by how much the first stream's schedule was put off so far.
+// forgone returns how far the first stream's schedule was postponed so far.
 func (b *Bed) forgone() time.Duration {
 	for _, s := range b.generator.Sent() {
 		if s.ID == 0 {

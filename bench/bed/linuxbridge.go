@@ -12,20 +12,20 @@ import (
 	"sluice/internal/netdev"
 )
 
-// LinuxBridge is the kernel's own switch: a bridge device with the site's devices as its ports, as
-// it comes (it learns, and has no spanning tree). It has no loop of its own but works wherever a
-// frame is received, which on veth is the CPU of whoever sends. Here each port's receiver is a
-// kernel thread on the forwarder's CPU (threaded NAPI), so that the bridge has a whole CPU and the
-// generator the other, as for everybody else.
+// LinuxBridge is the kernel's own switch: a bridge device with the site's devices as ports and
+// default settings (it learns, and has no spanning tree). It has no loop of its own but runs where
+// a frame is received, which on veth is the sender's CPU. Here each port's receiver is a kernel
+// thread on the forwarder's CPU (threaded NAPI). So the bridge has a whole CPU and the generator
+// the other, as for all forwarders.
 //
-// The comparison leans a little to the others: with them the first half of reception, up to the XDP
-// program that hands a frame to its socket, is done on the generator's CPU.
+// The comparison favours the others a little: for them, the first half of reception, up to the XDP
+// program that hands a frame to its socket, runs on the generator's CPU.
 type LinuxBridge struct {
 	site    *netns.Namespace
 	threads kernelThreads
 }
 
-// bridgeDevice is what the bridge is called.
+// bridgeDevice is the name of the bridge.
 const bridgeDevice = "bridge"
 
 // Name implements Forwarder.
@@ -57,7 +57,7 @@ func (b *LinuxBridge) build(s Site) error {
 	return nil
 }
 
-// addBridge makes a bridge of devices in the calling thread's network namespace.
+// addBridge creates a bridge of devices in the calling thread's network namespace.
 func addBridge(devices ...string) error {
 	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: bridgeDevice, TxQLen: -1}}
 	if err := netlink.LinkAdd(bridge); err != nil {
@@ -75,10 +75,10 @@ func addBridge(devices ...string) error {
 	return netlink.LinkSetUp(bridge)
 }
 
-// meetXDP makes a veth device whose peer runs XDP programs behave like one at a cable. It takes
-// what such a program redirects to it if it has one itself or, as here, generic receive offload,
-// which finds nothing to merge in the frames of tests. And it sends tags as bytes of the frame
-// rather than beside it, where such a program would not see them.
+// meetXDP makes a veth device whose peer runs XDP programs behave like a device on a cable. A
+// device accepts redirected frames only if it has an XDP program itself or, as here, generic
+// receive offload, which finds nothing to merge in test frames. And the device sends tags in the
+// frame rather than beside it, where the XDP program would not see them.
 func meetXDP(device string) error {
 	tool, err := ethtool.Open()
 	if err != nil {
@@ -99,10 +99,10 @@ func (b *LinuxBridge) Stop() error {
 	})
 }
 
-// Threads returns the kernel's threads that receive, by their numbers.
+// Threads returns the receiving kernel threads, by their numbers.
 func (b *LinuxBridge) Threads() (map[string]Thread, error) { return b.threads.read() }
 
-// kernelThreads are threads of the kernel, by their numbers.
+// kernelThreads are kernel threads, by their numbers.
 type kernelThreads []int
 
 func (k kernelThreads) read() (map[string]Thread, error) {

@@ -11,29 +11,27 @@ import (
 	"sluice/bench/host/live"
 )
 
-// Overloaded is what a forwarder does with more than it can take: its maximum receive rate, and
-// what that costs.
+// Overloaded is a forwarder's behaviour under overload: its maximum receive rate, and the cost.
 type Overloaded struct {
 	Seconds   float64
 	Frames    Tally         // in this time
 	Rate      float64       // forwarded, packets/s
 	Offered   float64       // sent by the generator, packets/s
 	Disturbed float64       // share of the time in which the forwarder or the generator had no CPU
-	Attempts  int           // of which this was the one disturbed least
-	Program   time.Duration // that the thread that forwards spent in its program…
+	Attempts  int           // number of attempts, of which this was the least disturbed
+	Program   time.Duration // time that the forwarding thread spent in its program…
 	Kernel    time.Duration // … and in the kernel; both 0: unknown
-	Lost      float64       // share of all that was sent, from the first frame to the last
+	Lost      float64       // share of all frames sent, from the first to the last
 	shared    bool          // the generator shares its CPU with the forwarder
 }
 
-// GeneratorBound tells whether it was the generator that was measured: it had hardly more to offer
-// than came through. If it shares its CPU with the forwarder, what both can do on that is the
-// forwarder's rate.
+// GeneratorBound reports whether the generator was the bottleneck: it offered hardly more than came
+// through. If the generator shares its CPU with the forwarder, the rate of both together counts as
+// the forwarder's.
 func (o *Overloaded) GeneratorBound() bool { return !o.shared && o.Offered < 1.1*o.Rate }
 
-// Overload sends all streams at a rate, 0 for as fast as the generator can, and counts for d what
-// comes through. It takes the figures of the first attempt that nobody disturbs, or of the one that
-// was disturbed least.
+// Overload sends all streams at a rate, 0 for as fast as the generator can, and counts for d the
+// frames that come through. It returns the first undisturbed attempt, or the least disturbed one.
 func (b *Bed) Overload(ctx context.Context, rate float64, d, warmUp time.Duration, attempts int) (best Overloaded,
 	err error) {
 	before := b.Begin()
@@ -72,12 +70,11 @@ func (b *Bed) Overload(ctx context.Context, rate float64, d, warmUp time.Duratio
 	return best, nil
 }
 
-// Tally is how many frames of all streams, hellos excepted, were sent, and received where they
-// should.
+// Tally counts the frames of all streams except hellos: sent, and received at their destination.
 type Tally struct{ Sent, Received uint64 }
 
-// Begin has the sinks count from 0 again and returns what count does from then on. To be called
-// when nothing is under way.
+// Begin resets the sinks' counters and returns the tally to subtract from later ones. Call it when
+// no frames are in flight.
 func (b *Bed) Begin() Tally {
 	for _, s := range b.Sinks {
 		s.Clear()
@@ -86,7 +83,7 @@ func (b *Bed) Begin() Tally {
 	return b.begun
 }
 
-// Count returns what was sent and received so far.
+// Count returns the frames sent and received so far.
 func (b *Bed) Count() (t Tally) {
 	sent, received := b.Sent(), b.received()
 	for i, s := range b.Streams {
@@ -98,13 +95,13 @@ func (b *Bed) Count() (t Tally) {
 	return t
 }
 
-// Since returns what was counted after another tally.
+// Since returns the difference to an earlier tally.
 func (t Tally) Since(before Tally) Tally {
 	return Tally{t.Sent - before.Sent, t.Received - before.Received}
 }
 
-// loss returns the share of what was sent that was not received. To be asked when nothing is under
-// way.
+// loss returns the share of frames sent that were not received. Call it when no frames are in
+// flight.
 func (t Tally) loss() float64 {
 	if t.Received >= t.Sent {
 		return 0
@@ -112,22 +109,22 @@ func (t Tally) loss() float64 {
 	return 1 - float64(t.Received)/float64(t.Sent)
 }
 
-// Look is the counters at one moment.
+// Look is a reading of the counters at one moment.
 type Look struct {
 	At        time.Time
 	Frames    Tally
 	Generator Thread
-	Forwarder map[string]Thread // none if it does not say
+	Forwarder map[string]Thread // nil if it does not provide them
 }
 
-// look looks at the counters, and then asks for the threads.
+// look reads the counters, and then the threads' times.
 func (b *Bed) look() (Look, error) {
 	l := b.glance()
 	return l, b.askThreads(&l)
 }
 
-// FirstLook is a look after which streams may begin: nothing is done between it and them, as asking
-// for the threads takes some of a millisecond, in which nothing would be offered.
+// FirstLook is the reading before streams start. It reads the counters last: reading the threads'
+// times takes a fraction of a millisecond, in which nothing would be offered.
 func (b *Bed) FirstLook() (Look, error) {
 	var threads Look
 	err := b.askThreads(&threads)
@@ -136,8 +133,8 @@ func (b *Bed) FirstLook() (Look, error) {
 	return l, err
 }
 
-// LastLook is a look with which all streams stop: before the threads are asked for, which takes so
-// long that it would make some frames late.
+// LastLook is the reading with which all streams stop. It stops them before it reads the threads'
+// times, which takes so long that some frames would be late.
 func (b *Bed) LastLook() (Look, error) {
 	l := b.glance()
 	if err := b.setRates(Stopped); err != nil {
@@ -146,8 +143,7 @@ func (b *Bed) LastLook() (Look, error) {
 	return l, b.askThreads(&l)
 }
 
-// glance looks at the counters until nothing has come between them and the clock: a look that took
-// longer is not one moment.
+// glance reads the counters until a reading is short enough to count as one moment.
 func (b *Bed) glance() (l Look) {
 	const moment, attempts = 50 * time.Microsecond, 100
 	for range attempts {
@@ -160,7 +156,7 @@ func (b *Bed) glance() (l Look) {
 	return l
 }
 
-// askThreads has the threads say how much they ran.
+// askThreads reads how long the threads ran.
 func (b *Bed) askThreads(l *Look) (err error) {
 	if p, ok := b.Forwarder.(interface {
 		Threads() (map[string]Thread, error)
@@ -174,15 +170,15 @@ func (b *Bed) askThreads(l *Look) (err error) {
 	return err
 }
 
-// CatchUp returns what the generator makes up for while loss is measured: turns of the forwarder,
-// but no more.
+// CatchUp returns the generator's catch-up time while loss is measured: a few turns of the
+// forwarder, and no more.
 func (b *Bed) CatchUp() time.Duration {
 	const enough = 5 // turns
 	return max(live.DefaultCatchUp, enough*b.Beat)
 }
 
-// Between returns the figures of the time between two looks. Threads that may use one CPU only, the
-// generator's among them, take turns there: what they wait for each other is no disturbance.
+// Between returns the figures between two looks. Threads that may use only one CPU, including the
+// generator's, take turns there: the time that they wait for each other is not a disturbance.
 func Between(from, to Look) Overloaded {
 	elapsed := to.At.Sub(from.At)
 	o := Overloaded{Seconds: elapsed.Seconds()}
@@ -208,7 +204,7 @@ func Between(from, to Look) Overloaded {
 	return o
 }
 
-// busiest returns the name of the threads that ran most: those that forward.
+// busiest returns the name of the threads that ran most, which are those that forward.
 func busiest(groups map[string][]Thread) (name string, found bool) {
 	most := time.Duration(-1)
 	for n, list := range groups {
@@ -219,11 +215,10 @@ func busiest(groups map[string][]Thread) (name string, found bool) {
 	return name, most >= 0
 }
 
-// WithoutCPU returns for how long, of a time, a thread had no CPU though it wanted one. The kernel
-// knows of a wait only when it is over: a thread that has hardly run, and never sleeps, is in the
-// middle of one.
+// WithoutCPU returns for how much of elapsed a thread wanted a CPU and had none. The kernel counts
+// a wait only when it is over: a thread that has hardly run, and never sleeps, is still waiting.
 func WithoutCPU(elapsed time.Duration, t Thread) time.Duration {
-	const hardly = 8 // interrupts, which do not count as running, take no more than 7 of 8 parts
+	const hardly = 8 // interrupts, which do not count as running, take at most 7 of 8 parts
 	if t.Ran < elapsed/hardly && !t.Sleeps {
 		return elapsed - t.Ran
 	}

@@ -10,27 +10,27 @@ import (
 	"sluice/internal/frame"
 )
 
-// Observation is what happened to the streams of a bed while they ran.
+// Observation is the result for all streams of a bed during a time.
 type Observation struct {
 	Seconds float64
 	Streams []Observed
 	Hosts   []Pauses
 
 	Disturbed float64 // share of the time in which the forwarder or the generator had no CPU
-	Attempts  int     // of which this was the one disturbed least
-	Discarded uint64  // frames lost in the others
+	Attempts  int     // number of attempts, of which this was the least disturbed
+	Discarded uint64  // frames lost in the other attempts
 }
 
-// Observed is what happened to one stream.
+// Observed is the result for one stream.
 type Observed struct {
-	Rate           float64 // packets/s that came, in the time observed
+	Rate           float64 // packets/s that arrived during the observation
 	Sent, received uint64  // frames, from the first to the last
-	Disordered     uint64  // of those received: reordered, or more than once
+	Disordered     uint64  // frames received reordered, or more than once
 }
 
-// Pauses are those that one host received in the time observed.
+// Pauses are the pauses that one host received during the observation.
 type Pauses struct {
-	Frames float64    // of PFC, and PAUSE, a second
+	Frames float64    // PFC and PAUSE frames per second
 	Paused [8]float64 // share of the time in which a priority was paused
 }
 
@@ -45,8 +45,8 @@ func (o *Observation) Lost() (n uint64) {
 	return n
 }
 
-// Observe sends each stream at its rate, in packets/s, observes them for d after they have settled,
-// and stops them. Like overload, it repeats what others disturb.
+// Observe sends each stream at its rate, in packets/s, lets them settle, observes them for d, and
+// stops them. Like Overload, it repeats disturbed attempts.
 func (b *Bed) Observe(ctx context.Context, rates []float64, settle, d time.Duration, attempts int) (best Observation,
 	err error) {
 	lost := uint64(0)
@@ -67,7 +67,7 @@ func (b *Bed) Observe(ctx context.Context, rates []float64, settle, d time.Durat
 	return best, nil
 }
 
-// observeOnce tells of disturbance from the first frame on, for what is lost is counted from there.
+// observeOnce counts disturbance from the first frame on, like loss.
 func (b *Bed) observeOnce(ctx context.Context, rates []float64, settle, d time.Duration) (o Observation, err error) {
 	b.Begin()
 	before := b.Sent()
@@ -109,14 +109,14 @@ func (b *Bed) observeOnce(ctx context.Context, rates []float64, settle, d time.D
 	return o, nil
 }
 
-// Statistics is what the sinks have counted up to a moment.
+// Statistics is a reading of the sinks' counters.
 type Statistics struct {
 	At      time.Time
 	Hosts   [][]live.Counters   // by host, then by stream
 	Control []live.ControlStats // by host
 }
 
-// Statistics returns what the hosts have counted so far.
+// Statistics returns the hosts' counters so far.
 func (b *Bed) Statistics() Statistics {
 	s := Statistics{At: time.Now(), Hosts: b.counters()}
 	for _, sink := range b.Sinks {
@@ -125,7 +125,7 @@ func (b *Bed) Statistics() Statistics {
 	return s
 }
 
-// pausesOf returns the pauses that a host received between two looks.
+// pausesOf returns the pauses that a host received between two readings.
 func pausesOf(from, to *live.ControlStats, seconds float64) Pauses {
 	h := Pauses{Frames: float64(to.PFC-from.PFC+to.Pause-from.Pause) / seconds}
 	for p := range h.Paused {
@@ -134,14 +134,14 @@ func pausesOf(from, to *live.ControlStats, seconds float64) Pauses {
 	return h
 }
 
-// LineRate returns how many packets/s of a length, without FCS, a line of so many bit/s carries.
+// LineRate returns the packets/s of a length, without FCS, on a line of speed bit/s.
 func LineRate(speed uint64, length int) float64 {
 	return float64(speed) / 8 / float64(length+frame.WireOverhead)
 }
 
-// Jain returns Jain's fairness index: 1 if all are equal, 1/n if one has everything, not a number
-// if nobody has anything. Source: R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure of Fairness
-// and Discrimination for Resource Allocation in Shared Computer Systems", 1984.
+// Jain returns Jain's fairness index: 1 if all values are equal, 1/n if one has everything, NaN if
+// all are zero. Source: R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure of Fairness and
+// Discrimination for Resource Allocation in Shared Computer Systems", 1984.
 func Jain(values []float64) float64 {
 	sum, squares := 0.0, 0.0
 	for _, v := range values {

@@ -14,20 +14,21 @@ import (
 )
 
 // OpenVSwitch is Open vSwitch with its userspace datapath (datapath_type=netdev) over AF_XDP: a
-// bridge with the site's devices as its ports, as it comes (it learns, and has no spanning tree).
-// One PMD thread polls all ports on the forwarder's CPU; all other threads share the other CPU.
+// bridge with the site's devices as ports and default settings (it learns, and has no spanning
+// tree). One PMD thread polls all ports on the forwarder's CPU; all other threads share the other
+// CPU.
 //
-// The database, all sockets and the log are its own, so it neither needs nor meets an Open vSwitch
-// of the machine.
+// It uses its own database, sockets and log, so it neither needs nor disturbs an Open vSwitch of
+// the machine.
 //
-// Its kernel datapath is not measured: it needs the kernel module openvswitch, which no kernel had
-// that this ran on.
+// The kernel datapath is not measured: it needs the kernel module openvswitch, which no kernel on
+// which this ran had.
 type OpenVSwitch struct {
 	name      string
 	path      string // of ovs-vswitchd
-	dpdk      bool   // ports are DPDK's net_af_xdp; otherwise Open vSwitch's own, afxdp
+	dpdk      bool   // ports are DPDK's net_af_xdp, else Open vSwitch's own afxdp
 	cpu       int    // of the PMD thread
-	directory string // of everything that it writes
+	directory string // for all files that it writes
 	database  *Process
 	process   *Process
 	version   openVSwitchVersion
@@ -36,24 +37,24 @@ type OpenVSwitch struct {
 
 const (
 	openVSwitchProgram = "ovs-vswitchd"
-	// openVSwitchDPDK is where Debian has the same program with DPDK.
+	// openVSwitchDPDK is Debian's path of the same program with DPDK.
 	openVSwitchDPDK = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
 
 	OpenVSwitchAFXDPName = "ovs_afxdp"
 	OpenVSwitchDPDKName  = "ovs_dpdk"
 )
 
-// openVSwitchTools are programs that every Open vSwitch needs besides its daemon.
+// openVSwitchTools are the programs that Open vSwitch needs besides its daemon.
 var openVSwitchTools = []string{"ovsdb-tool", "ovsdb-server", "ovs-vsctl", "ovs-appctl"}
 
-// NewOpenVSwitchAFXDP returns one whose ports are of type afxdp. It fails with ErrAbsent where Open
-// vSwitch is not installed.
+// NewOpenVSwitchAFXDP returns an OpenVSwitch with ports of type afxdp. It fails with ErrAbsent if
+// Open vSwitch is not installed.
 func NewOpenVSwitchAFXDP() (*OpenVSwitch, error) {
 	return newOpenVSwitch(OpenVSwitchAFXDPName, openVSwitchProgram, false)
 }
 
-// NewOpenVSwitchDPDK returns one whose ports are of type dpdk, with DPDK's AF_XDP driver. It fails
-// with ErrAbsent where that is not installed.
+// NewOpenVSwitchDPDK returns an OpenVSwitch with ports of type dpdk, with DPDK's AF_XDP driver. It
+// fails with ErrAbsent if that is not installed.
 func NewOpenVSwitchDPDK() (*OpenVSwitch, error) {
 	return newOpenVSwitch(OpenVSwitchDPDKName, openVSwitchDPDK, true)
 }
@@ -70,11 +71,10 @@ func newOpenVSwitch(name, daemon string, dpdk bool) (*OpenVSwitch, error) {
 // Name implements Forwarder.
 func (o *OpenVSwitch) Name() string { return o.name }
 
-// Version returns what Open vSwitch has said of itself, once it was started.
+// Version returns the version that Open vSwitch has reported, once it was started.
 func (o *OpenVSwitch) Version() string { return o.version.String() }
 
-// Setup returns how it was last started: the command line, and its configuration as commands of
-// ovs-vsctl.
+// Setup returns the command line of the last start, and the configuration as ovs-vsctl commands.
 func (o *OpenVSwitch) Setup() string { return o.setup }
 
 // Start implements Forwarder.
@@ -94,7 +94,7 @@ func (o *OpenVSwitch) Start(ctx context.Context, s Site) (err error) {
 	return nil
 }
 
-// startDatabase starts a database that holds the configuration.
+// startDatabase starts a database with the configuration.
 func (o *OpenVSwitch) startDatabase(ctx context.Context, s Site) (err error) {
 	file := o.file("conf.db")
 	if err := runTool(ctx, "ovsdb-tool", "create", file); err != nil {
@@ -112,7 +112,7 @@ func (o *OpenVSwitch) startDatabase(ctx context.Context, s Site) (err error) {
 	return runTool(ctx, "ovs-vsctl", args...)
 }
 
-// startDaemon starts Open vSwitch itself and waits until it has its ports.
+// startDaemon starts ovs-vswitchd and waits until it has its ports.
 func (o *OpenVSwitch) startDaemon(ctx context.Context, s Site) (err error) {
 	ready := make(chan struct{})
 	var once sync.Once
@@ -131,14 +131,14 @@ func (o *OpenVSwitch) startDaemon(ctx context.Context, s Site) (err error) {
 	return o.process.await(ctx, ready)
 }
 
-// noSyslog has programs of Open vSwitch log to standard error only.
+// noSyslog makes programs of Open vSwitch log only to standard error.
 const noSyslog = "-vsyslog:off"
 
 func (o *OpenVSwitch) file(name string) string { return filepath.Join(o.directory, name) }
 func (o *OpenVSwitch) socket() string          { return "unix:" + o.file("db.sock") }
 func (o *OpenVSwitch) control() string         { return o.file("ovs-vswitchd.ctl") }
 
-// describe returns what Setup does.
+// describe returns the text for Setup.
 func (o *OpenVSwitch) describe(s Site, cmd *exec.Cmd) string {
 	var text strings.Builder
 	for _, command := range o.configuration(s) {
@@ -148,7 +148,7 @@ func (o *OpenVSwitch) describe(s Site, cmd *exec.Cmd) string {
 	return started + ", with this configuration:\n\n" + indent(text.String())
 }
 
-// configuration returns commands of ovs-vsctl: a bridge of the site's devices.
+// configuration returns ovs-vsctl commands: a bridge of the site's devices.
 func (o *OpenVSwitch) configuration(s Site) [][]string {
 	settings := []string{"set", "Open_vSwitch", ".", "other_config:pmd-cpu-mask=" + cpuMask(s.CPU)}
 	if o.dpdk {
@@ -166,26 +166,27 @@ func (o *OpenVSwitch) configuration(s Site) [][]string {
 	return commands
 }
 
-// openVSwitchEAL returns arguments for DPDK's environment, with testpmd's memory for so many
-// devices. Open vSwitch has no hugepages: the kernel refuses its packet buffers in them as UMEM.
-// --legacy-mem keeps it from adding --in-memory, which DPDK does not allow beside --no-huge.
+// openVSwitchEAL returns arguments for DPDK's EAL, with testpmd's memory for the number of devices.
+// It uses no hugepages: the kernel refuses Open vSwitch's packet buffers in them as UMEM.
+// --legacy-mem keeps Open vSwitch from adding --in-memory, which DPDK does not allow together with
+// --no-huge.
 func openVSwitchEAL(devices int) []string {
 	_, memory, _ := TestpmdMemory(devices)
 	return []string{"--no-pci", "--no-telemetry", "-m", strconv.Itoa(memory), "--no-huge", "--legacy-mem",
 		"--no-shconf"}
 }
 
-// cpuMask returns a CPU as the hexadecimal number that has only its bit set.
+// cpuMask returns a hexadecimal mask of one CPU.
 func cpuMask(cpu int) string { return fmt.Sprintf("0x%x%s", 1<<(cpu%4), strings.Repeat("0", cpu/4)) }
 
-// Running tells whether it has not ended.
+// Running reports whether it has not ended.
 func (o *OpenVSwitch) Running() bool { return o.process.running() }
 
 // LastWords returns the last lines of its log.
 func (o *OpenVSwitch) LastWords() string { return o.process.output.words() }
 
-// Threads returns those of its threads that are bound to the forwarder's CPU, by their numbers: the
-// PMD thread, which polls, and with DPDK one that sleeps. The others do not forward.
+// Threads returns the threads bound to the forwarder's CPU, by their numbers: the PMD thread, which
+// polls, and with DPDK one that sleeps. The other threads do not forward.
 func (o *OpenVSwitch) Threads() (map[string]Thread, error) {
 	all, err := o.process.threads()
 	maps.DeleteFunc(all, func(_ string, t Thread) bool { return t.CPU != cpuName(o.cpu) })
@@ -195,8 +196,8 @@ func (o *OpenVSwitch) Threads() (map[string]Thread, error) {
 // Stop implements Forwarder.
 func (o *OpenVSwitch) Stop() error { return errors.Join(o.exit(), o.clear()) }
 
-// exit has ovs-vswitchd take its programs off the devices and end. A signal would make it leave
-// them.
+// exit makes ovs-vswitchd detach its programs from the devices and exit. After a signal it would
+// leave them.
 func (o *OpenVSwitch) exit() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopLimit)
 	defer cancel()
@@ -206,7 +207,7 @@ func (o *OpenVSwitch) exit() error {
 	return o.process.wait(ctx)
 }
 
-// clear ends the database and removes all files.
+// clear stops the database and removes all files.
 func (o *OpenVSwitch) clear() (err error) {
 	if o.database != nil {
 		err = o.database.Stop()
@@ -215,10 +216,10 @@ func (o *OpenVSwitch) clear() (err error) {
 	return errors.Join(err, os.RemoveAll(o.directory))
 }
 
-// openVSwitchVersion is what ovs-vswitchd logs of its versions.
+// openVSwitchVersion is the versions that ovs-vswitchd logs.
 type openVSwitchVersion struct{ own, dpdk string }
 
-// read finds "ovs-vswitchd (Open vSwitch) 3.1.0", which is logged once all ports are set up, and
+// read parses "ovs-vswitchd (Open vSwitch) 3.1.0", which is logged once all ports are set up, and
 // "Using DPDK 22.11.11".
 func (v *openVSwitchVersion) read(line string) {
 	if _, said, found := strings.Cut(line, "(Open vSwitch) "); found {
@@ -239,7 +240,7 @@ func (v *openVSwitchVersion) String() string {
 	return v.own + " with DPDK " + v.dpdk
 }
 
-// runTool runs a program to its end, and returns what it has said if it fails.
+// runTool runs a program to its end. If it fails, the error contains its output.
 func runTool(ctx context.Context, path string, args ...string) error {
 	if said, err := exec.CommandContext(ctx, path, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("bench: %s: %w\n%s", path, err, said)

@@ -70,7 +70,7 @@ func checkOpenVSwitch(t *testing.T, o *OpenVSwitch) {
 		t.Errorf("set up by %s", o.Setup())
 	}
 
-	b.Forwarder = nil // it is stopped here, while there are devices
+	b.Forwarder = nil // stopped here, while the devices exist
 	if err := o.Stop(); err != nil {
 		t.Error(err)
 	}
@@ -89,7 +89,7 @@ func checkOpenVSwitch(t *testing.T, o *OpenVSwitch) {
 	}
 }
 
-// openVSwitchBed returns a bed, and has temporary files in a directory of their own.
+// openVSwitchBed returns a bed, and redirects temporary files to a separate directory.
 func openVSwitchBed(t *testing.T) *Bed {
 	t.Helper()
 	benchtest.NeedRoot(t)
@@ -116,7 +116,7 @@ func wantNoFiles(t *testing.T) {
 	}
 }
 
-// TestOpenVSwitchFails has one whose daemon ends at once.
+// TestOpenVSwitchFails starts one whose daemon exits at once.
 func TestOpenVSwitchFails(t *testing.T) {
 	o, err := NewOpenVSwitchAFXDP()
 	if errors.Is(err, ErrAbsent) {

@@ -6,9 +6,9 @@ import (
 	"sluice/internal/thread"
 )
 
-// Waited returns for how long the calling thread, which must be locked, has been ready to run
-// without a CPU so far; 0 where the kernel does not count it. What waits in a trial is not the
-// subject's cost, and says how quiet the machine was.
+// Waited returns how long the calling thread, which must be locked, has been ready to run without a
+// CPU so far; 0 if the kernel does not count it. Waiting during a trial is not the subject's cost,
+// and shows how quiet the machine was.
 func Waited() time.Duration {
 	_, waited, _ := thread.Spent("/proc/thread-self")
 	return waited

@@ -21,7 +21,7 @@ import (
 	"sluice/internal/thread"
 )
 
-// Process is a program of its own, in a namespace, that is stopped by its number.
+// Process is a program running in a namespace.
 type Process struct {
 	cmd    *exec.Cmd
 	output lines
@@ -29,25 +29,24 @@ type Process struct {
 	err    error // how it ended; written before exited is closed
 }
 
-// StartProcess starts a program inside a namespace, or in this process's if n is nil. Each line
-// that it writes goes to watch, in order, on a goroutine of its own.
+// StartProcess starts a program inside a namespace, or in that of this process if n is nil. Each
+// line of its output goes to watch, in order, on a separate goroutine.
 func StartProcess(n *netns.Namespace, watch func(line string), path string, args ...string) (*Process, error) {
 	return startCommand(n, watch, anyCPU, exec.Command(path, args...))
 }
 
-// anyCPU is for a process that may use all CPUs that this one may use.
+// anyCPU is for a process that may use all CPUs of this one.
 const anyCPU = -1
 
-// startCommand is startProcess for a command that is made already. Its threads begin on one CPU, or
-// on any.
+// startCommand is StartProcess for a prepared command. Its threads start on one CPU, or on any.
 func startCommand(n *netns.Namespace, watch func(line string), cpu int, cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, Exited: make(chan struct{}), output: lines{watch: watch}}
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	p.cmd.WaitDelay = stopLimit
-	// It spins on a CPU, so it must not outlive us, whatever ends us. The kernel takes the death of
-	// the thread that started it for ours (prctl(2), PR_SET_PDEATHSIG), so that thread waits for
-	// it. It is in a group of its own, for an interrupt from the terminal is ours: we stop it in
-	// our own time.
+	// The process spins on a CPU, so it must not outlive this one, however this one ends. The
+	// kernel sends the signal when the thread that started the process dies (prctl(2),
+	// PR_SET_PDEATHSIG), so that thread waits for the process. The process has its own group, so
+	// that an interrupt from the terminal reaches only this process, which then stops it.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	started := make(chan error)
 	go func() {
@@ -66,7 +65,7 @@ func startCommand(n *netns.Namespace, watch func(line string), cpu int, cmd *exe
 	return p, nil
 }
 
-// startOn starts the process on a CPU: a child may use those of the thread that forks it.
+// startOn starts the process on a CPU: a child inherits the CPUs of the thread that forks it.
 func (p *Process) startOn(cpu int, n *netns.Namespace) (err error) {
 	if cpu == anyCPU {
 		return p.start(n)
@@ -84,7 +83,7 @@ func (p *Process) start(n *netns.Namespace) error {
 	return n.Start(p.cmd)
 }
 
-// await waits for the process to be ready, and stops it if it never is.
+// await waits for the process to be ready, and stops it if it does not become ready.
 func (p *Process) await(ctx context.Context, ready <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, StartLimit)
 	defer cancel()
@@ -98,8 +97,7 @@ func (p *Process) await(ctx context.Context, ready <-chan struct{}) error {
 	}
 }
 
-// wait waits until the process has done what it was started for, and ends it early when ctx is
-// done.
+// wait waits for the process to exit, and stops it early if ctx is done.
 func (p *Process) wait(ctx context.Context) error {
 	select {
 	case <-p.Exited:
@@ -112,7 +110,7 @@ func (p *Process) wait(ctx context.Context) error {
 	return nil
 }
 
-// running tells whether the process has not ended, by itself or otherwise.
+// running reports whether the process has not ended.
 func (p *Process) running() bool {
 	select {
 	case <-p.Exited:
@@ -122,8 +120,8 @@ func (p *Process) running() bool {
 	}
 }
 
-// Stop ends the process and waits until it has ended. It fails if the process had ended before or
-// had to be killed.
+// Stop ends the process and waits for it. It fails if the process had ended before or had to be
+// killed.
 func (p *Process) Stop() error {
 	if !p.running() {
 		return p.Ended()
@@ -139,28 +137,28 @@ func (p *Process) Stop() error {
 	}
 }
 
-// Thread is how a thread has spent its time since it began.
+// Thread is how a thread has spent its time since its start.
 type Thread struct {
 	Ran             time.Duration
 	Waited          time.Duration // ready to run, without a CPU
-	Program, Kernel time.Duration // parts of Ran: in the program itself and in the kernel, to 10 ms
-	Sleeps          bool          // it rests when there is nothing to do
-	// the name of the only one that it may use, where it takes turns with others; "" is none known
+	Program, Kernel time.Duration // parts of Ran in the program and in the kernel, to 10 ms
+	Sleeps          bool          // it sleeps when there is nothing to do
+	// name of its only CPU, where it takes turns with others; "": unknown, or more than one
 	CPU string
 }
 
-// ReadThread reads about a thread from its directory in /proc.
+// ReadThread reads a thread's times from its directory in /proc.
 func ReadThread(directory string) (t Thread, err error) {
 	if t.Ran, t.Waited, err = thread.Spent(directory); err != nil {
 		return t, fmt.Errorf("bench: %w", err)
 	}
-	// utime and stime, fields 14 and 15 of proc_pid_stat(5), counted from behind the second: a
-	// name, which may hold blanks.
+	// utime and stime are fields 14 and 15 of proc_pid_stat(5). The fields are counted after the
+	// second one, a name that may contain blanks.
 	text, err := os.ReadFile(directory + "/stat")
 	if err != nil {
 		return t, err
 	}
-	const afterName, utime, stime, tick = 3, 14, 15, 10 * time.Millisecond // a tick is 1/USER_HZ for whoever asks
+	const afterName, utime, stime, tick = 3, 14, 15, 10 * time.Millisecond // a tick is 1/USER_HZ in userspace
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) <= stime-afterName {
 		return t, fmt.Errorf("bench: %s/stat has %d fields", directory, len(fields))
@@ -180,7 +178,7 @@ func (p *Process) threads() (map[string]Thread, error) {
 	all := map[string]Thread{}
 	for _, d := range directories {
 		t, err := ReadThread(d)
-		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) { // it has ended meanwhile
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) { // it has just ended
 			continue
 		}
 		if err != nil {
@@ -193,7 +191,7 @@ func (p *Process) threads() (map[string]Thread, error) {
 	return all, nil
 }
 
-// boundTo returns the name of the only CPU that a thread may use; "" if there are others.
+// boundTo returns the name of the only CPU that a thread may use; "" if there are more.
 func boundTo(thread string) string {
 	var set unix.CPUSet
 	number, err := strconv.Atoi(thread)
@@ -209,15 +207,15 @@ func boundTo(thread string) string {
 
 func cpuName(cpu int) string { return fmt.Sprintf("CPU %d", cpu) }
 
-// Since returns how a thread has spent its time since it was as before.
+// Since returns how a thread has spent its time since before.
 func (t Thread) Since(before Thread) Thread {
 	t.Ran, t.Waited = t.Ran-before.Ran, t.Waited-before.Waited
 	t.Program, t.Kernel = t.Program-before.Program, t.Kernel-before.Kernel
 	return t
 }
 
-// inTurns makes threads that take turns on one CPU look like one. Of the time for which each of
-// them has waited, that is left in which none of the others ran.
+// inTurns combines threads that take turns on one CPU into one. It waited for as long as any of its
+// threads waited while none of the others ran.
 func inTurns(list []Thread) (all Thread) {
 	all.Sleeps = len(list) > 0
 	for _, t := range list {
@@ -232,12 +230,13 @@ func inTurns(list []Thread) (all Thread) {
 	return all
 }
 
-// Ended says how a process ended that should not have. To be called once it has.
+// Ended returns an error for a process that has ended unexpectedly. Call it when the process has
+// ended.
 func (p *Process) Ended() error {
 	return fmt.Errorf("bench: %s has ended by itself (%w); its last words:\n%s", p.cmd.Path, p.err, p.output.words())
 }
 
-// lines cuts what is written to it into lines. It has one writer at a time.
+// lines splits its input into lines. It has one writer at a time.
 type lines struct {
 	watch func(line string)
 	rest  []byte // of a line that is not complete

@@ -12,28 +12,28 @@ import (
 	"sluice/internal/thread"
 )
 
-// RTERing is one figure that DPDK's ring_perf_autotest prints.
+// RTERing identifies a figure of DPDK's ring_perf_autotest.
 type RTERing struct {
 	Cores int
 	Kind  string // "single", "burst" or "bulk"
 	Burst int    // values
-	Bytes int    // of a value
+	Bytes int    // per value
 }
 
-// DPDKTestProgram is DPDK's own tests.
+// DPDKTestProgram is the program of DPDK's own tests.
 const DPDKTestProgram = "dpdk-test"
 
-// errNoRTERing is the reason of a run that printed no figures.
+// errNoRTERing is the error of a run without figures.
 var errNoRTERing = errors.New("ring_perf_autotest has printed no figures")
 
-// MeasureRTERing runs DPDK's own measurement of its ring, single producer and single consumer, and
-// returns the time of a burst, in ns: on one core, to put it in and take it out; on two, from one
-// burst to the next.
+// MeasureRTERing runs DPDK's own benchmark of its ring, single producer and single consumer, and
+// returns the time of a burst in ns. On one core it is the time to enqueue and dequeue a burst; on
+// two cores it is the time from one burst to the next.
 //
-// The program prints cycles of the TSC. On one core these are of a burst, in and out; on two, of a
-// value, those of both cores added up (app/test/test_ring_perf.c).
+// The program prints TSC cycles. On one core they are per burst, enqueued and dequeued; on two, per
+// value, summed over both cores (app/test/test_ring_perf.c).
 //
-// If both CPUs are the same one, there are only the figures on one core.
+// If both CPUs are the same, there are only figures for one core.
 func MeasureRTERing(ctx context.Context, cpus [2]int) (figures map[RTERing]float64, version string, err error) {
 	path, err := exec.LookPath(DPDKTestProgram)
 	if err != nil {
@@ -72,16 +72,16 @@ func MeasureRTERing(ctx context.Context, cpus [2]int) (figures map[RTERing]float
 	return reader.Figures, version, nil
 }
 
-// rteRingLine is a figure: "elem APIs: element size 16B: SP/SC: burst (size: 32): 64.25".
+// rteRingLine matches a figure: "elem APIs: element size 16B: SP/SC: burst (size: 32): 64.25".
 var rteRingLine = regexp.MustCompile(`^(?:legacy APIs|elem APIs: element size (\d+)B): SP/SC: (single|burst|bulk)(?: \(size: (\d+)\))?: ([0-9.]+)$`)
 
 // RTERingReader collects the figures for one producer and one consumer, in cycles as printed.
 type RTERingReader struct {
 	Figures map[RTERing]float64
-	cores   int // of the section; 0: one that is of no interest
+	cores   int // of the section; 0: a section to skip
 }
 
-// Read takes a line of DPDK's output.
+// Read parses a line of DPDK's output.
 func (r *RTERingReader) Read(line string) {
 	const pointer = 8 // bytes of a value of the legacy ring
 	line = strings.TrimSpace(line)

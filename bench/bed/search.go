@@ -8,17 +8,17 @@ import (
 	"sluice/bench"
 )
 
-// WarmUpTime is how long a forwarder works under overload before it is measured.
+// WarmUpTime is how long a forwarder is loaded before measurements.
 const WarmUpTime = 300 * time.Millisecond
 
-// WarmUp offers the first stream at a rate before anything is measured.
+// WarmUp offers the first stream at a rate before measurements.
 func (b *Bed) WarmUp(ctx context.Context, rate float64) error {
 	b.Begin()
 	return errors.Join(b.SetRate(0, rate), Pause(ctx, WarmUpTime), b.Silence(ctx))
 }
 
-// Measure offers a rate for d; see Search. A generator whose turn it is not when the trial ends has
-// not fallen short.
+// Measure offers a rate for d; see bench.Search. If the generator shares its CPU, up to one turn of
+// missing frames at the end of the trial is allowed.
 func (b *Bed) Measure(ctx context.Context, rate float64, d time.Duration) (l bench.Load, err error) {
 	before := b.Begin()
 	from, err := b.FirstLook()
@@ -47,8 +47,8 @@ func (b *Bed) Measure(ctx context.Context, rate float64, d time.Duration) (l ben
 	}, nil
 }
 
-// growing tells whether more was under way at the end of a trial than in the middle: by more than
-// comes and goes with bursts, and by more than PDR could lose.
+// growing reports whether more frames were in flight at the end of a trial than in the middle, by
+// more than a burst and more than the loss that PDR allows.
 func growing(half, end Tally) bool {
 	const burst, share = 256, 0.005
 	behind := func(t Tally) float64 { return float64(t.Sent) - float64(t.Received) }

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// ErrAbsent says that a peer is not installed. It is reported so; its figures are never made up.
+// ErrAbsent says that a peer is not installed. The report says so and has no figures for it.
 var ErrAbsent = errors.New("not installed")
 
-// NullDevices are testpmd's ports that cost nothing.
+// NullDevices are testpmd ports without cost.
 var NullDevices = []string{"net_null0", "net_null1"}
 
 const (
@@ -24,19 +24,19 @@ const (
 	stopLimit      = 15 * time.Second
 )
 
-// Testpmd is DPDK's forwarder with its AF_XDP driver, in mode io: what comes in at a device of a
-// pair goes out, as it came, at the other. The site's first two devices are a pair, the next two
-// another.
+// Testpmd is DPDK's forwarder with its AF_XDP driver, in mode io: it sends the frames that a device
+// of a pair receives, unchanged, from the other. The site's first two devices are a pair, the next
+// two another.
 type Testpmd struct {
 	path    string
-	mode    string   // of forwarding, as testpmd calls it
+	mode    string   // forwarding mode, in testpmd's terms
 	more    []string // arguments
 	process *Process
 	version string
 	setup   string // see Setup
 }
 
-// NewTestpmd fails with ErrAbsent where there is no testpmd.
+// NewTestpmd fails with ErrAbsent if testpmd is not installed.
 func NewTestpmd() (*Testpmd, error) {
 	path, err := exec.LookPath(TestpmdProgram)
 	if err != nil {
@@ -45,8 +45,8 @@ func NewTestpmd() (*Testpmd, error) {
 	return &Testpmd{path: path, mode: "io"}, nil
 }
 
-// Sending returns a testpmd that sends frames of a length, bytes without FCS, which it makes,
-// instead of forwarding any.
+// Sending returns a testpmd that generates frames of a length, bytes without FCS, instead of
+// forwarding.
 func (t *Testpmd) Sending(length int) *Testpmd {
 	return &Testpmd{path: t.path, mode: "txonly", more: []string{"--txpkts=" + strconv.Itoa(length)}}
 }
@@ -54,10 +54,10 @@ func (t *Testpmd) Sending(length int) *Testpmd {
 // Name implements Forwarder.
 func (t *Testpmd) Name() string { return "testpmd" }
 
-// Version returns what testpmd has said of itself, once it was started.
+// Version returns the version that testpmd has reported, once it was started.
 func (t *Testpmd) Version() string { return t.version }
 
-// Setup returns the command line by which it was last started.
+// Setup returns the command line of the last start.
 func (t *Testpmd) Setup() string { return t.setup }
 
 // Start implements Forwarder.
@@ -83,8 +83,8 @@ func (t *Testpmd) Start(ctx context.Context, s Site) error {
 	return t.process.await(ctx, forwarding)
 }
 
-// afXDPDevice returns the arguments of a DPDK device over a kernel device, which isn't polled
-// busily, like everybody's.
+// afXDPDevice returns the arguments of a DPDK device over a kernel device, without busy polling, as
+// for all forwarders.
 func afXDPDevice(i int, device string) string {
 	return fmt.Sprintf("net_af_xdp%d,iface=%s,busy_budget=0", i, device)
 }
@@ -92,8 +92,8 @@ func afXDPDevice(i int, device string) string {
 // Stop implements Forwarder.
 func (t *Testpmd) Stop() error { return t.process.Stop() }
 
-// readDPDKVersion finds what a program of DPDK says of its version, given -v: "EAL: RTE Version:
-// 'DPDK 22.11.7'".
+// readDPDKVersion parses the version that a DPDK program prints, given -v: "EAL: RTE Version: 'DPDK
+// 22.11.7'".
 func readDPDKVersion(line string, version *string) {
 	if _, said, found := strings.Cut(line, "RTE Version: "); found {
 		*version = strings.Trim(said, "' ")
@@ -103,12 +103,12 @@ func readDPDKVersion(line string, version *string) {
 // Threads returns testpmd's threads by their numbers.
 func (t *Testpmd) Threads() (map[string]Thread, error) { return t.process.threads() }
 
-// testpmdStatistics begins the statistics that testpmd prints, the first time as soon as it
-// forwards.
+// testpmdStatistics is the start of the statistics that testpmd prints, for the first time when it
+// starts to forward.
 const testpmdStatistics = "Port statistics ="
 
 // testpmdArguments gives the forwarding core one CPU and the main core, which prints, another.
-// Without a terminal testpmd goes on only for as long as it has statistics to print.
+// Without a terminal testpmd runs only while it has statistics to print.
 func testpmdArguments(mode string, devices []string, cpu, otherCPU int) []string {
 	frames, memory, huge := TestpmdMemory(len(devices))
 	args := []string{"-v", "--no-pci", "--no-telemetry", "--main-lcore=0", fmt.Sprintf("--lcores=0@%d,1@%d", otherCPU,
@@ -126,16 +126,16 @@ func testpmdArguments(mode string, devices []string, cpu, otherCPU int) []string
 		"--forward-mode="+mode)
 }
 
-// TestpmdMemory returns the frames and the MiB that testpmd gets for so many devices, and whether
-// in hugepages: if enough are free now.
+// TestpmdMemory returns testpmd's number of frames and MiB for a number of devices, and whether to
+// use hugepages: if enough are free now.
 func TestpmdMemory(devices int) (frames, memory int, huge bool) {
-	const onePort = 4096 // frames: what its rings hold
+	const onePort = 4096 // frames in a port's rings
 	frames = max(16384, onePort*devices)
 	memory = frames / 64
 	return frames, memory, freeHugepages() >= memory/2
 }
 
-// freeHugepages returns the number of free pages of 2 MiB, 0 where the kernel has none.
+// freeHugepages returns the number of free pages of 2 MiB, 0 if the kernel has none.
 func freeHugepages() int {
 	text, err := os.ReadFile("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
 	if err != nil {
@@ -145,9 +145,10 @@ func freeHugepages() int {
 	return n
 }
 
-// MeasureNull measures what testpmd forwards between two ports that cost nothing (net_null), in
-// packets/s of both directions together, one sample a second. Modes are testpmd's: io leaves the
-// frames alone, macswap rewrites their addresses. It is the peer of the path between memory ports.
+// MeasureNull measures testpmd's forwarding rate between two ports without cost (net_null), in
+// packets/s of both directions together, one sample per second. Modes are testpmd's: io forwards
+// frames unchanged, macswap rewrites their addresses. It is the peer of the path between memory
+// ports.
 func (t *Testpmd) MeasureNull(ctx context.Context, mode string, cpu, otherCPU, samples int) ([]float64, error) {
 	const unsettled = 1 // the first statistics are printed before there is a rate
 	var rates testpmdRates
@@ -171,10 +172,10 @@ func (t *Testpmd) MeasureNull(ctx context.Context, mode string, cpu, otherCPU, s
 	return rates.complete[unsettled:][:samples], nil
 }
 
-// testpmdRates reads the packets/s sent by all ports out of the statistics that testpmd prints.
+// testpmdRates extracts the packets/s sent by all ports from the statistics that testpmd prints.
 type testpmdRates struct {
 	complete []float64 // by statistics
-	sum      float64   // of the statistics being read
+	sum      float64   // of the current statistics
 	open     bool
 }
 

@@ -9,20 +9,19 @@ import (
 	"sluice/bench"
 )
 
-// TransmitterSluice is `sluice run` whose frames the transmitter sends (package transmitter). It
-// remembers where the switch has gone back to a port's socket, for then it is not the transmitter
-// that was measured.
+// TransmitterSluice is `sluice run` with the transmitter (package transmitter). It records when the
+// switch falls back to a port's socket, because then the trial did not measure the transmitter.
 type TransmitterSluice struct {
 	*Program
 
-	mu       sync.Mutex // of the rest, which the process's output changes
-	fallback []string   // what it said of ports that their sockets serve
+	mu       sync.Mutex // protects fallback, which the process's output changes
+	fallback []string   // messages about ports that their sockets serve
 }
 
-// VethTransmitter is this switch with its transmitter, in reports.
+// VethTransmitter is the name of this switch with its transmitter, in reports.
 const VethTransmitter = "sluice_resident"
 
-// NewTransmitterSluice returns one with a configuration that fits the site.
+// NewTransmitterSluice returns a TransmitterSluice with a configuration for the site.
 func NewTransmitterSluice(name, path string, config func(s Site) string) *TransmitterSluice {
 	r := &TransmitterSluice{Program: NewSluiceWith(name, path, config)}
 	r.Watch = func(line string) {
@@ -38,8 +37,8 @@ func NewTransmitterSluice(name, path string, config func(s Site) string) *Transm
 	return r
 }
 
-// Fallback returns what it said, since the last call, of ports that their sockets serve in the
-// transmitter's place; "" nothing.
+// Fallback returns the messages since the last call about ports that their sockets serve instead of
+// the transmitter, or "".
 func (r *TransmitterSluice) Fallback() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,7 +47,7 @@ func (r *TransmitterSluice) Fallback() string {
 	return said
 }
 
-// NoteFallback says so where not all was done by the sender that it is about.
+// NoteFallback notes a fallback during a trial.
 func NoteFallback(r *bench.Report, subject string, round int, f Forwarder) {
 	if f, ok := f.(interface{ Fallback() string }); ok {
 		if said := f.Fallback(); said != "" {
@@ -57,18 +56,18 @@ func NoteFallback(r *bench.Report, subject string, round int, f Forwarder) {
 	}
 }
 
-// FellBack is how notes of NoteFallback begin.
+// FellBack is the start of NoteFallback's notes.
 const FellBack = "it did not do all of this as it was to"
 
-// SharedBeat is for how long generator and worker have a CPU that they share. On turns of 100 µs
-// they waste an eighth of it together, and frames wait for each other's turn to end: with longer
-// ones for longer.
+// SharedBeat is the length of a turn when generator and worker share a CPU. Turns of 100 µs waste
+// an eighth of the CPU. Longer turns would waste less, but frames would wait longer for the other's
+// turn to end.
 const SharedBeat = 100 * time.Microsecond
 
-// TransmitterConfig is wireConfig with a transmitter that takes turns with the worker.
+// TransmitterConfig is WireConfig with a transmitter that takes turns with the worker.
 func TransmitterConfig(s Site) string { return transmitterText(s, s.CPU) }
 
-// TransmitterOwnConfig is wireConfig with a transmitter that has the site's other CPU for itself.
+// TransmitterOwnConfig is WireConfig with a transmitter that has the site's other CPU for itself.
 func TransmitterOwnConfig(s Site) string { return transmitterText(s, s.OtherCPU) }
 
 func transmitterText(s Site, cpu int) string {

@@ -13,14 +13,14 @@ import (
 	"sluice/internal/netdev"
 )
 
-// XDPRedirect is the most that the kernel can do between two devices: an XDP program on each
-// redirects every frame to the other, without a socket, a socket buffer or a look at the frame. It
-// bounds whatever gets its frames from an XDP program, as an AF_XDP forwarder does. Like
-// LinuxBridge it has a kernel thread of each device on the forwarder's CPU.
+// XDPRedirect is the fastest forwarding that the kernel can do between two devices: an XDP program
+// on each redirects every frame to the other, without a socket, a socket buffer or a look at the
+// frame. It bounds every forwarder that gets its frames from an XDP program, as AF_XDP forwarders
+// do. Like LinuxBridge it has one kernel thread per device on the forwarder's CPU.
 //
-// It does what `xdp-bench redirect` of xdp-tools does, which is no subject itself: that of Debian
-// 12 wants a tracepoint, xdp_redirect_map_err, that not every kernel has (Linux 6.18 as it was
-// met).
+// It does what `xdp-bench redirect` of xdp-tools does. That program is not a subject itself: the
+// one in Debian 12 needs a tracepoint, xdp_redirect_map_err, that not every kernel has (seen on
+// Linux 6.18).
 type XDPRedirect struct {
 	links   []link.Link
 	threads kernelThreads
@@ -42,7 +42,7 @@ func (x *XDPRedirect) Start(_ context.Context, s Site) error {
 	return nil
 }
 
-// redirect sends whatever a device receives out of another.
+// redirect redirects every frame that a device receives to another device.
 func (x *XDPRedirect) redirect(from, to string, cpu int) error {
 	in, err := netlink.LinkByName(from)
 	if err != nil {
@@ -64,7 +64,7 @@ func (x *XDPRedirect) redirect(from, to string, cpu int) error {
 	if err != nil {
 		return err
 	}
-	defer program.Close() // the link holds it
+	defer program.Close() // the link holds a reference
 	l, err := link.AttachXDP(link.XDPOptions{Program: program, Interface: in.Attrs().Index, Flags: link.XDPDriverMode})
 	if err != nil {
 		return fmt.Errorf("%s: %w", from, err)
@@ -83,5 +83,5 @@ func (x *XDPRedirect) Stop() (err error) {
 	return err
 }
 
-// Threads returns the kernel's threads that receive, by their numbers.
+// Threads returns the receiving kernel threads, by their numbers.
 func (x *XDPRedirect) Threads() (map[string]Thread, error) { return x.threads.read() }
