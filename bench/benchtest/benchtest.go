@@ -1,4 +1,4 @@
-// Package benchtest holds what tests of scenarios and of the bed have in common.
+// Package benchtest holds helpers for tests of scenarios and of the test bed.
 package benchtest
 
 import (
@@ -18,21 +18,21 @@ import (
 	"sluice/internal/control"
 )
 
-// Quick runs the smallest measurement that still exercises every part of a scenario in memory.
+// Quick runs the shortest measurement that exercises every part of a scenario in memory.
 func Quick(t *testing.T, s bench.Scenario) *bench.Report {
 	t.Helper()
 	return Measure(t, s, bench.Options{Quick: true, Trials: 1, Duration: 50 * time.Millisecond, Seed: 1})
 }
 
-// QuickOnDevices does so with a scenario on real devices. The test's binary is its program.
+// QuickOnDevices is Quick for a scenario on real devices. The test binary serves as the program.
 func QuickOnDevices(t *testing.T, s bench.Scenario) *bench.Report {
 	t.Helper()
 	NeedRoot(t)
 	return Measure(t, s, bench.Options{Program: os.Args[0], Lab: os.Args[0], Quick: true})
 }
 
-// Measure runs a scenario and checks what holds of any report: it is complete, has figures, and
-// stays what it is when written down.
+// Measure runs a scenario and checks its report: it must be complete, have figures, and survive a
+// round trip through JSON.
 func Measure(t *testing.T, s bench.Scenario, o bench.Options) *bench.Report {
 	t.Helper()
 	o.Progress = t.Logf
@@ -66,7 +66,7 @@ func Measure(t *testing.T, s bench.Scenario, o bench.Options) *bench.Report {
 	return r
 }
 
-// SkipWithout ends a test whose peer is not installed, when all else has been checked.
+// SkipWithout skips the rest of a test if a peer is not installed. Call it after all other checks.
 func SkipWithout(t *testing.T, r *bench.Report, peer string) {
 	t.Helper()
 	if why, absent := r.Absent[peer]; absent {
@@ -74,7 +74,7 @@ func SkipWithout(t *testing.T, r *bench.Report, peer string) {
 	}
 }
 
-// TrialsOf returns the trials of one name and metric; there must be some.
+// TrialsOf returns the trials of one name and metric and fails if there are none.
 func TrialsOf(t *testing.T, r *bench.Report, name, metric string) (trials []bench.Trial) {
 	t.Helper()
 	for _, trial := range r.Trials {
@@ -88,7 +88,7 @@ func TrialsOf(t *testing.T, r *bench.Report, name, metric string) (trials []benc
 	return trials
 }
 
-// WantRatios tests that a report has ratios of these names.
+// WantRatios tests that a report has the named ratios.
 func WantRatios(t *testing.T, r *bench.Report, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -98,7 +98,7 @@ func WantRatios(t *testing.T, r *bench.Report, names ...string) {
 	}
 }
 
-// NewLab returns a lab that goes with the test.
+// NewLab returns a lab that is closed with the test.
 func NewLab(t *testing.T) *netns.Lab {
 	t.Helper()
 	NeedRoot(t)
@@ -114,7 +114,7 @@ func NewLab(t *testing.T) *netns.Lab {
 	return l
 }
 
-// NeedRoot skips a test that needs root where it has not.
+// NeedRoot skips a test that needs root if it does not run as root.
 func NeedRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -122,7 +122,7 @@ func NeedRoot(t *testing.T) {
 	}
 }
 
-// NewNamespace returns a namespace of a lab.
+// NewNamespace adds a namespace to a lab.
 func NewNamespace(t *testing.T, l *netns.Lab, name string) *netns.Namespace {
 	t.Helper()
 	n, err := l.Namespace(name)
@@ -132,11 +132,11 @@ func NewNamespace(t *testing.T, l *netns.Lab, name string) *netns.Namespace {
 	return n
 }
 
-// Near tells whether two figures are the same but for rounding.
+// Near reports whether two figures are equal up to rounding.
 func Near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 
-// Main is the TestMain of packages whose forwarders are processes: the test's binary is them, too.
-// It is `sluice run -c FILE`, and `bench baseline --cpu 0 s0 s1`, which calls baseline.
+// Main is the TestMain of packages whose forwarders are processes. It makes the test binary act as
+// `sluice run -c FILE` and as `bench baseline --cpu 0 s0 s1`, which calls baseline.
 func Main(m *testing.M, baseline func(ctx context.Context, devices [2]string, cpu int) error) {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer cancel()

@@ -1,4 +1,4 @@
-// Package figure draws charts, in one style for the documentation and for reports.
+// Package figure draws charts in one style for documentation and reports.
 package figure
 
 import (
@@ -19,14 +19,14 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Figure is panels in rows and columns, all rows of the same length.
+// Figure consists of panels in rows of equal length.
 type Figure struct {
 	Width, Height vg.Length
 	Panels        [][]*plot.Plot
 }
 
-// The colours are those of M. Okabe and K. Ito ("Color Universal Design", 2008), which people with
-// any colour vision tell apart; shapes and dashes differ too, for print in grey.
+// The colours are those of M. Okabe and K. Ito ("Color Universal Design", 2008), which can be told
+// apart with any colour vision. Shapes and dashes differ too, for print in grey.
 var (
 	Blue       = color.RGBA{0x00, 0x72, 0xb2, 0xff}
 	Vermillion = color.RGBA{0xd5, 0x5e, 0x00, 0xff}
@@ -40,10 +40,10 @@ type Look struct {
 	Color  color.RGBA
 	Shape  draw.GlyphDrawer // nil: no points
 	Dashes []vg.Length
-	Bare   bool // no line, and smaller points, for there are many
+	Bare   bool // no line, and smaller points, for many points
 }
 
-// sans is the type that all text is set in; its measures are those of Arial.
+// sans is the font of all text. It has the metrics of Arial.
 var sans = font.Font{Typeface: "Liberation", Variant: "Sans"}
 
 func init() {
@@ -81,7 +81,7 @@ func EvenTicks(a *plot.Axis, step float64) {
 	a.Tick.Marker = ticks
 }
 
-// LogTicks labels an axis that shows logarithms to the base of 10, with the numbers themselves.
+// LogTicks labels an axis of base-10 logarithms with the original numbers.
 func LogTicks(a *plot.Axis, labels map[float64]string) {
 	var ticks plot.ConstantTicks
 	for value, label := range labels {
@@ -127,7 +127,7 @@ func Mark(p *plot.Plot, from, to plotter.XY) error {
 	return nil
 }
 
-// Note writes text beside a point, to the right of it or, with align -1, to the left.
+// Note writes text next to a point: to its right or, with align -1, to its left.
 func Note(p *plot.Plot, at plotter.XY, align float64, color color.Color, words string) error {
 	l, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{at}, Labels: []string{words}})
 	if err != nil {
@@ -144,8 +144,8 @@ func Note(p *plot.Plot, at plotter.XY, align float64, color color.Color, words s
 	return nil
 }
 
-// SVG returns the figure as a file. A reader without the Liberation fonts gets one with the same
-// measures, or at least without serifs.
+// SVG returns the figure as an SVG file. Without the Liberation fonts, a viewer uses a font of the
+// same metrics, or at least without serifs.
 func (f Figure) SVG() ([]byte, error) {
 	svg := vgsvg.New(f.Width, f.Height)
 	f.draw(svg)
@@ -157,7 +157,7 @@ func (f Figure) SVG() ([]byte, error) {
 	return bytes.ReplaceAll(b.Bytes(), []byte(named), []byte(wanted)), nil
 }
 
-// PNG returns the figure as a file.
+// PNG returns the figure as a PNG file.
 func (f Figure) PNG() ([]byte, error) {
 	png := vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(f.Width, f.Height), vgimg.UseDPI(144))}
 	f.draw(png)

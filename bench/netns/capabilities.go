@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Without calls f on a thread that lacks capabilities, for tests of what is said then.
+// Without calls f on a thread without some capabilities, to test the resulting messages.
 func Without(f func() error, capabilities ...int) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

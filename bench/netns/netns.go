@@ -1,6 +1,5 @@
-// Package netns builds the hosts that tests, the demo and the benchmarks talk to: network
-// namespaces of their own, joined by veth pairs. It needs root. Nothing outside of its namespaces
-// is touched.
+// Package netns builds hosts for tests, the demo and benchmarks: network namespaces joined by veth
+// pairs. It needs root and changes nothing outside its namespaces.
 package netns
 
 import (
@@ -24,25 +23,25 @@ import (
 // directory is where named network namespaces are mounted (ip-netns(8)).
 const directory = "/run/netns"
 
-// labs numbers the labs of this process, so that two of the same name do not meet.
+// labs numbers the labs of this process, so that labs with the same name do not collide.
 var labs atomic.Uint32
 
 // Lab owns a set of namespaces. It is used by one goroutine.
 type Lab struct {
 	name       string // prefix of its namespaces' names
-	owner      string // suffix: the process that must live for the namespaces to be kept
+	owner      string // suffix: the process whose end makes the namespaces stale
 	namespaces []*Namespace
 	started    []*exec.Cmd
 }
 
-// Namespace is one network namespace. Its Name is known to ip-netns(8) too.
+// Namespace is one network namespace. Its Name is visible to ip-netns(8).
 type Namespace struct {
 	Name   string
 	lab    *Lab
 	handle netns.NsHandle
 }
 
-// New returns an empty lab. Namespaces that a killed process left behind are removed first.
+// New returns an empty lab. It first removes namespaces that a killed process left behind.
 func New(name string) (*Lab, error) {
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("netns: %w: network namespaces need root", os.ErrPermission)
@@ -60,8 +59,8 @@ func New(name string) (*Lab, error) {
 	}, nil
 }
 
-// Namespace adds a namespace with its loopback device up, and with IPv6 off, because a host that
-// has it on sends frames nobody asked for.
+// Namespace adds a namespace with its loopback device up and IPv6 off, because a host with IPv6
+// sends frames on its own.
 func (l *Lab) Namespace(name string) (*Namespace, error) {
 	n := &Namespace{Name: l.name + "-" + name + "-" + l.owner, lab: l, handle: netns.None()}
 	create := func() (err error) {
@@ -94,7 +93,7 @@ func setUp(device string) error {
 	return netlink.LinkSetUp(link)
 }
 
-// Option changes a veth pair from what Veth makes by default.
+// Option changes the defaults of a veth pair.
 type Option func(*pair)
 
 type pair struct {
@@ -102,21 +101,21 @@ type pair struct {
 	features    map[string]bool // of ethtool
 }
 
-// MTU sets both ends' MTU; without it, it is 1500 bytes.
+// MTU sets both ends' MTU. The default is 1500 bytes.
 func MTU(bytes int) Option { return func(p *pair) { p.mtu = uint32(bytes) } }
 
-// Queues gives both ends n receive and n transmit queues; without it, they have one of each.
+// Queues gives both ends n receive and n transmit queues. The default is one of each.
 func Queues(n int) Option { return func(p *pair) { p.queues = uint32(n) } }
 
-// NoOffloads makes the kernel's stack send what a cable would carry: frames of at most an MTU, with
-// checksums complete. By default veth leaves both to a receiver that never does them when it is an
-// XDP program.
+// NoOffloads makes the kernel's stack send frames as on a cable: at most an MTU long, with complete
+// checksums. By default veth leaves segmentation and checksums to the receiver, and an XDP program
+// does neither.
 func NoOffloads() Option {
 	return features(false, "tx-checksum-ip-generic", "tx-generic-segmentation", "tx-tcp-segmentation",
 		"tx-tcp6-segmentation", "tx-udp-segmentation")
 }
 
-// GRO makes both ends take frames that XDP programs redirect to their peers, though they have no
+// GRO makes both ends accept frames that XDP programs redirect to their peers, without having a
 // program themselves.
 func GRO() Option { return features(true, "rx-gro") }
 
@@ -128,7 +127,7 @@ func features(on bool, names ...string) Option {
 	}
 }
 
-// Veth joins two namespaces by a pair of devices, both up.
+// Veth joins two namespaces by a pair of devices and sets both up.
 func (l *Lab) Veth(a *Namespace, aDev string, b *Namespace, bDev string, options ...Option) error {
 	p := pair{mtu: 1500, queues: 1, features: map[string]bool{}}
 	for _, o := range options {
@@ -140,7 +139,7 @@ func (l *Lab) Veth(a *Namespace, aDev string, b *Namespace, bDev string, options
 	veth.PeerNumTxQueues, veth.PeerNumRxQueues = p.queues, p.queues
 	err := a.Do(func() error { return netlink.LinkAdd(veth) })
 	if err == nil {
-		// so that a's carrier comes when its peer is as it is to be
+		// in this order, so that a gets its carrier when its peer is configured
 		err = errors.Join(b.setUp(bDev, p), a.setUp(aDev, p))
 	}
 	if err != nil {
@@ -150,7 +149,7 @@ func (l *Lab) Veth(a *Namespace, aDev string, b *Namespace, bDev string, options
 }
 
 func (n *Namespace) setUp(device string, p pair) error {
-	// Of GRO that is turned on before a veth device is up the kernel does not tell its peer.
+	// A veth device does not notice GRO on its peer that was turned on before the peer was up.
 	return n.Do(func() error { return errors.Join(setUp(device), change(device, p.features)) })
 }
 
@@ -166,8 +165,8 @@ func change(device string, features map[string]bool) error {
 	return tool.SetFeatures(device, features)
 }
 
-// Do runs f inside the namespace, on the calling goroutine and a thread that is locked meanwhile.
-// Goroutines that f starts are not in the namespace; sockets that f opens stay in it.
+// Do runs f inside the namespace, on the calling goroutine with its thread locked. Goroutines that
+// f starts are not in the namespace; sockets that f opens stay in it.
 func (n *Namespace) Do(f func() error) error {
 	return visit(func() error {
 		if err := netns.Set(n.handle); err != nil {
@@ -177,7 +176,7 @@ func (n *Namespace) Do(f func() error) error {
 	})
 }
 
-// Start starts cmd inside the namespace. Closing the lab kills it; waiting for it is the caller's.
+// Start starts cmd inside the namespace. Closing the lab kills it; the caller must wait for it.
 func (n *Namespace) Start(cmd *exec.Cmd) error {
 	err := n.Do(cmd.Start) // a child begins in the namespace of the thread that forks it
 	if err == nil {
@@ -186,7 +185,7 @@ func (n *Namespace) Start(cmd *exec.Cmd) error {
 	return err
 }
 
-// Close kills what was started and removes the namespaces, and with them their devices.
+// Close kills the started commands and removes the namespaces with their devices.
 func (l *Lab) Close() error {
 	var errs []error
 	for _, cmd := range l.started {
@@ -201,7 +200,8 @@ func (l *Lab) Close() error {
 	return errors.Join(errs...)
 }
 
-// visit runs f, which may move its thread to another namespace, and brings the thread back.
+// visit runs f, which may move its thread to another namespace, and restores the thread's
+// namespace.
 func visit(f func() error) (err error) {
 	runtime.LockOSThread()
 	home, err := netns.Get()
@@ -212,7 +212,8 @@ func visit(f func() error) (err error) {
 	defer func() {
 		defer home.Close()
 		if back := netns.Set(home); back != nil {
-			// The thread stays locked and so dies with its goroutine: nobody else may run in there.
+			// The thread stays locked, so it exits with its goroutine and no other goroutine runs
+			// on it.
 			err = errors.Join(err, fmt.Errorf("netns: leave namespace: %w", back))
 			return
 		}
@@ -221,11 +222,11 @@ func visit(f func() error) (err error) {
 	return f()
 }
 
-// ours matches the names that Namespace gives and finds the owner in them.
+// ours matches the names of Namespace and extracts the owner.
 var ours = regexp.MustCompile(`^sluice-.+-(\d+)-(\d+)$`)
 
-// removeStale removes namespaces whose owner is gone. A process is known by its number and its
-// start time, because numbers are used again.
+// removeStale removes namespaces whose owner is gone. A process is identified by its number and its
+// start time, because numbers are reused.
 func removeStale() error {
 	paths, err := filepath.Glob(filepath.Join(directory, "sluice-*"))
 	if err != nil {
@@ -251,8 +252,8 @@ func removeStale() error {
 	return nil
 }
 
-// remove removes a namespace by name. Killed at the wrong moment, a process leaves a file that is
-// no mount point; and somebody else may be removing the same one.
+// remove removes a namespace by name. A killed process may leave a file that is not a mount point,
+// and another process may be removing the same namespace.
 func remove(name string) error {
 	if err := netns.DeleteNamed(name); err == nil {
 		return nil

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			panic(err)
 		}
-		os.Exit(0) // without Close, as a kill would
+		os.Exit(0) // without Close, as if killed
 	}
 	os.Exit(m.Run())
 }

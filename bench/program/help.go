@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// commands returns all commands that help shows, topics left out.
+// commands returns all commands in the help, without topics.
 func commands(t *testing.T, root *cobra.Command) (all []*cobra.Command) {
 	t.Helper()
 	var look func(c *cobra.Command)
@@ -33,8 +33,8 @@ func commands(t *testing.T, root *cobra.Command) (all []*cobra.Command) {
 
 var spaces = regexp.MustCompile(` +`)
 
-// CheckHelp tests that every command says in a line what it is for and shows how it is called, or
-// the one above it does, and every call shown is one that is taken.
+// CheckHelp tests that every command has a one-line description and an example, its own or its
+// parent's, and that every example is a valid call.
 func CheckHelp(t *testing.T, command func() *cobra.Command) {
 	t.Helper()
 	overview := Output(t, "help")
@@ -56,14 +56,14 @@ func CheckHelp(t *testing.T, command func() *cobra.Command) {
 	}
 }
 
-// hasExample tells whether a command or one above it has an example. That of the program itself
-// does not count.
+// hasExample reports whether a command or a parent of it has an example. The root command does not
+// count.
 func hasExample(c *cobra.Command) bool {
 	return c.HasParent() && (c.Example != "" || hasExample(c.Parent()))
 }
 
-// checkExample tests a line of an example. It may end with a comment, and its output may go to a
-// file or to another
+// checkExample tests one line of an example. The line may end with a comment and redirect or pipe
+// its output.
 func checkExample(t *testing.T, root, c *cobra.Command, line string) {
 	t.Helper()
 	call, _, _ := strings.Cut(line, " #")
@@ -92,7 +92,7 @@ func checkExample(t *testing.T, root, c *cobra.Command, line string) {
 	}
 }
 
-// CheckManual has the program write its manual pages, and man show them, where it is there.
+// CheckManual has the program write its manual pages, and man show them if it is installed.
 func CheckManual(t *testing.T, command func() *cobra.Command) {
 	t.Helper()
 	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
@@ -147,11 +147,11 @@ func Output(t *testing.T, args ...string) string {
 	return p.Output.String()
 }
 
-// Offer is what a shell is to offer behind some words.
+// Offer is what a shell should offer after some words.
 type Offer struct{ Words, Offered []string }
 
-// CheckCompletion asks as the scripts of shells do, and has the shells read their scripts, where
-// they are there.
+// CheckCompletion asks for completions as shell scripts do, and has installed shells parse their
+// scripts.
 func CheckCompletion(t *testing.T, offers []Offer) {
 	t.Helper()
 	for _, o := range offers {

@@ -1,7 +1,7 @@
-// Package program runs sluice and sluice-lab in tests, as their users do: as processes of their
-// own, on real devices, inside a lab. A typical test:
+// Package program runs sluice and sluice-lab in tests as users do: as separate processes, on real
+// devices, inside a lab. A typical test:
 //
-//	s := program.NewSite(t, 2)                 // a namespace with port1 and port2, leading to two hosts
+//	s := program.NewSite(t, 2)                 // a namespace with port1 and port2, connected to two hosts
 //	p := program.StartSwitch(t, s.Home, text)  // sluice run, forwarding
 //	…                                          // p.Await(1, "link changed", "port1"), p.Signal(unix.SIGHUP), …
 //	r := p.Stop()                              // SIGTERM, exit code 0, the final report
@@ -35,29 +35,28 @@ import (
 )
 
 const (
-	// AsProgram, set in the environment, makes the test binary be the program. So the program has
-	// what the tests were built with: the race detector, or coverage, which `go test` adds to that
+	// AsProgram, set in the environment, makes the test binary run the program. So the program is
+	// built like the tests: with the race detector, or with coverage, which `go test` adds to that
 	// of the tests.
 	AsProgram = "SLUICE_TEST_AS_PROGRAM"
-	// Patience bounds every wait for something that takes well below a second on a machine with
-	// nothing else to do.
+	// Patience bounds every wait for an event that takes well below a second on an idle machine.
 	Patience = 30 * time.Second
-	// HostDevice is what each host of a site calls its device, in its own namespace.
+	// HostDevice is the name of each host's device in its own namespace.
 	HostDevice = "host0"
 )
 
-// TXEngine is who transmits: with -tx resident the switches of StartSwitch have a transmitter.
+// TXEngine selects the TX engine: with -tx resident the switches of StartSwitch use a transmitter.
 var TXEngine = flag.String("tx", afxdp.TXSocket, "who transmits: "+afxdp.TXSocket+" or "+afxdp.TXTransmitter)
 
-// Site is a place for a switch: the devices port1, port2, … in the namespace Home lead to a host
-// each.
+// Site is a place for a switch: the devices port1, port2, … in the namespace Home, each connected
+// to a host.
 type Site struct {
 	Lab   *netns.Lab
 	Home  *netns.Namespace
 	Hosts []*netns.Namespace // Hosts[i] is behind port(i+1); its device is HostDevice
 }
 
-// NeedRoot skips the test if it may not do what all of these tests do.
+// NeedRoot skips the test if the process lacks the privileges for these tests.
 func NeedRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -65,7 +64,7 @@ func NeedRoot(t *testing.T) {
 	}
 }
 
-// NewSite makes a site with n hosts, which is gone when the test ends.
+// NewSite creates a site with n hosts. It is removed when the test ends.
 func NewSite(t *testing.T, n int, options ...netns.Option) Site {
 	t.Helper()
 	NeedRoot(t)
@@ -82,7 +81,7 @@ func NewSite(t *testing.T, n int, options ...netns.Option) Site {
 	if s.Home, err = l.Namespace("switch"); err != nil {
 		t.Fatal(err)
 	}
-	// of a namespace that had the same inode, left by a switch that a test had killed
+	// from a namespace with the same inode, left by a switch that a test killed
 	for _, f := range Remembered(t, s) {
 		if err := os.Remove(f); err != nil {
 			t.Fatal(err)
@@ -99,8 +98,8 @@ func NewSite(t *testing.T, n int, options ...netns.Option) Site {
 	return s
 }
 
-// Veth joins two namespaces by a pair of devices, which take frames of a transmitter if there is to
-// be one.
+// Veth connects two namespaces by a veth pair. If a transmitter is selected, the devices accept its
+// frames.
 func (s Site) Veth(t *testing.T, a *netns.Namespace, aDevice string, b *netns.Namespace, bDevice string,
 	options ...netns.Option) {
 	t.Helper()
@@ -129,26 +128,26 @@ func AddressIn(t *testing.T, n *netns.Namespace, device string) string {
 	return mac.String()
 }
 
-// What a switch prints at its end.
+// Final report of a switch.
 type (
 	Report     struct{ state.Switch }
 	PortReport = state.Port
 	DropReport = state.Drop
 )
 
-// Running is a running program. It is used by the test's goroutine.
+// Running is a running program, for use by the test's goroutine.
 type Running struct {
 	*exec.Cmd
 	T      *testing.T
 	Began  time.Time
 	Output bytes.Buffer // complete once ended is closed
-	sends  bool         // by the transmitter of WithTransmitter
-	Log    logLines     // what it writes to its standard error
+	sends  bool         // through the transmitter of WithTransmitter
+	Log    logLines     // its standard error
 	ended  chan struct{}
 }
 
-// Launch starts the program under test in a namespace, or, if that is nil, in the one that the test
-// runs in; see LaunchCommand.
+// Launch starts the program under test in a namespace, or in that of the test if in is nil; see
+// LaunchCommand.
 func Launch(t *testing.T, in *netns.Namespace, args ...string) *Running {
 	t.Helper()
 	return launch(t, in, self, args...)
@@ -167,8 +166,8 @@ func launch(t *testing.T, in *netns.Namespace, name string, args ...string) *Run
 	return LaunchCommand(t, in, c)
 }
 
-// LaunchCommand starts any program. Its standard error is the log, unless the command has another.
-// It is killed when the test ends, if it still runs then; if the test failed, its log is shown.
+// LaunchCommand starts any program. Its standard error is the log, unless the command redirects it.
+// If the program still runs when the test ends, it is killed; if the test failed, its log is shown.
 func LaunchCommand(t *testing.T, in *netns.Namespace, c *exec.Cmd) *Running {
 	t.Helper()
 	p := &Running{Cmd: c, T: t, ended: make(chan struct{})}
@@ -185,7 +184,7 @@ func LaunchCommand(t *testing.T, in *netns.Namespace, c *exec.Cmd) *Running {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = p.Wait() // p.ProcessState says it all
+		_ = p.Wait() // p.ProcessState has the result
 		close(p.ended)
 	}()
 	t.Cleanup(func() {
@@ -198,9 +197,9 @@ func LaunchCommand(t *testing.T, in *netns.Namespace, c *exec.Cmd) *Running {
 	return p
 }
 
-// StartSwitch launches `sluice run` with a configuration and returns when it forwards and all its
-// ports are up. It answers on a socket of its own, and shows its metrics nowhere, unless the
-// configuration says where.
+// StartSwitch launches `sluice run` with a configuration and returns when the switch forwards and
+// all its ports are up. Unless the configuration says otherwise, the switch has its own control
+// socket and does not serve metrics.
 func StartSwitch(t *testing.T, in *netns.Namespace, text string) *Running {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
@@ -218,9 +217,8 @@ func StartSwitch(t *testing.T, in *netns.Namespace, text string) *Running {
 	return p
 }
 
-// WithSocket gives a configuration that does not say where the switch answers a socket of its own,
-// and one that does not say where its metrics are served nowhere, since several switches run in one
-// place.
+// WithSocket completes a configuration, because several switches run in one place: without a
+// control section it adds a unique socket, without a metrics section it turns serving off.
 func WithSocket(t *testing.T, text string) string {
 	t.Helper()
 	if !strings.Contains("\n"+text, "\ncontrol:") {
@@ -232,7 +230,7 @@ func WithSocket(t *testing.T, text string) string {
 	return text
 }
 
-// WithTransmitter gives a configuration a transmitter, if one is to transmit.
+// WithTransmitter adds a transmitter to a configuration, if TXEngine selects one.
 func WithTransmitter(t *testing.T, text string) string {
 	t.Helper()
 	if *TXEngine != afxdp.TXTransmitter {
@@ -253,8 +251,8 @@ func WithTransmitter(t *testing.T, text string) string {
 	return text
 }
 
-// SocketPath returns a path for a socket: that of a test's directory may be too long for one. It is
-// gone when the test ends.
+// SocketPath returns a path for a socket, since a path in the test's directory may be too long. It
+// is removed when the test ends.
 func SocketPath(t *testing.T) string {
 	t.Helper()
 	directory, err := os.MkdirTemp("", "sluice")
@@ -265,12 +263,12 @@ func SocketPath(t *testing.T) string {
 	return filepath.Join(directory, "socket")
 }
 
-// Await waits until count lines of the log contain all the words, and returns how long after its
-// start the program wrote the last of them. The test ends if the program does.
+// Await waits until count lines of the log contain all the words. It returns the time from the
+// program's start to the last of these lines. It fails the test if the program ends.
 func (p *Running) Await(count int, words ...string) time.Duration {
 	p.T.Helper()
 	for deadline := time.Now().Add(Patience); ; time.Sleep(5 * time.Millisecond) {
-		ended := p.HasEnded() // asked first: the log is complete if so
+		ended := p.HasEnded() // checked first: if so, the log is complete
 		if at := p.Log.Find(words); len(at) >= count {
 			return at[count-1].Sub(p.Began)
 		}
@@ -280,7 +278,7 @@ func (p *Running) Await(count int, words ...string) time.Duration {
 	}
 }
 
-// HasEnded tells whether the program has ended; its log is complete then.
+// HasEnded reports whether the program has ended; its log is complete then.
 func (p *Running) HasEnded() bool {
 	select {
 	case <-p.ended:
@@ -298,7 +296,7 @@ func (p *Running) Signal(s unix.Signal) {
 	}
 }
 
-// ExitCode waits for the end of the program and returns its exit code, or -1 if a signal ended it.
+// ExitCode waits for the program to end and returns its exit code, or -1 if a signal ended it.
 func (p *Running) ExitCode() int {
 	p.T.Helper()
 	select {
@@ -309,7 +307,7 @@ func (p *Running) ExitCode() int {
 	return p.ProcessState.ExitCode()
 }
 
-// Document decodes the one JSON document that an ended program printed, and nothing else, into v.
+// Document decodes the output of an ended program, which must be exactly one JSON document, into v.
 func (p *Running) Document(v any) {
 	p.T.Helper()
 	if err := json.Unmarshal(p.Output.Bytes(), v); err != nil {
@@ -317,7 +315,7 @@ func (p *Running) Document(v any) {
 	}
 }
 
-// Stop ends a switch of StartSwitch as its owner would, and returns its report.
+// Stop stops a switch of StartSwitch as an operator would, and returns its report.
 func (p *Running) Stop() (r Report) {
 	p.T.Helper()
 	p.Signal(unix.SIGTERM)
@@ -331,8 +329,8 @@ func (p *Running) Stop() (r Report) {
 	return r
 }
 
-// checkTransmitted tests that the transmitter has sent for all ports of a switch, but for moments
-// in which a peer began or ended.
+// checkTransmitted tests that the transmitter has sent for all ports of a switch, except around the
+// start or end of a peer.
 func (p *Running) checkTransmitted() {
 	p.T.Helper()
 	count := func(words ...string) int { return len(p.Log.Find(words)) }
@@ -345,7 +343,7 @@ func (p *Running) checkTransmitted() {
 	if left > peers {
 		p.T.Errorf("%d times the transmitter left a port to its socket, and %d times because of the peer", left, peers)
 	}
-	const recently = 2 * time.Second // it comes back within one
+	const recently = 2 * time.Second // it returns within one
 	since := time.Now().Add(-recently)
 	settled := slices.DeleteFunc(p.Log.Find([]string{"leaves the port to its socket"}), since.Before)
 	if len(settled) > back {
@@ -353,7 +351,7 @@ func (p *Running) checkTransmitted() {
 	}
 }
 
-// Port returns what a report says of a port.
+// Port returns a report's part for a port.
 func (r Report) Port(t *testing.T, name string) PortReport {
 	t.Helper()
 	i := slices.IndexFunc(r.Ports, func(p PortReport) bool { return p.Name == name })
@@ -363,7 +361,7 @@ func (r Report) Port(t *testing.T, name string) PortReport {
 	return r.Ports[i]
 }
 
-// Drops returns how many frames of a CoS were dropped, on whatever port and for whatever reason.
+// Drops returns how many frames of a CoS were dropped on any port, for any reason.
 func (r Report) Drops(cos int) (n uint64) {
 	for _, p := range r.Ports {
 		for _, d := range p.Drops {
@@ -375,7 +373,7 @@ func (r Report) Drops(cos int) (n uint64) {
 	return n
 }
 
-// logLines keeps what is written to it, by line, and when each line came.
+// logLines keeps the lines written to it and their times.
 type logLines struct {
 	lock    sync.Mutex
 	lines   []string
@@ -383,7 +381,7 @@ type logLines struct {
 	partial []byte      // the line that has not ended yet
 }
 
-// Write is called by one goroutine, of exec.Cmd.
+// Write is called by a single goroutine of exec.Cmd.
 func (l *logLines) Write(b []byte) (int, error) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
@@ -398,7 +396,7 @@ func (l *logLines) Write(b []byte) (int, error) {
 	}
 }
 
-// Find returns when those lines came that contain all the words.
+// Find returns the times of the lines that contain all the words.
 func (l *logLines) Find(words []string) (at []time.Time) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
@@ -417,8 +415,7 @@ func (l *logLines) All() []string {
 	return append(slices.Clone(l.lines), string(l.partial))
 }
 
-// UnderRace tells whether the race detector is in, which takes several times the memory and the
-// time.
+// UnderRace reports whether the race detector is enabled. It multiplies memory and run time.
 func UnderRace() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok && slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool {
@@ -427,7 +424,7 @@ func UnderRace() bool {
 	})
 }
 
-// OnLink does something to a device.
+// OnLink calls do with a device of a namespace.
 func OnLink(t *testing.T, n *netns.Namespace, device string, do func(netlink.Link) error) {
 	t.Helper()
 	err := n.Do(func() error {
@@ -442,8 +439,8 @@ func OnLink(t *testing.T, n *netns.Namespace, device string, do func(netlink.Lin
 	}
 }
 
-// Remembered returns the files that hold the settings of a site's ports. Another namespace, now
-// gone, may have had the same number and have left files, too.
+// Remembered returns the files that hold the settings of a site's ports. A deleted namespace with
+// the same inode may have left files, too.
 func Remembered(t *testing.T, s Site) (files []string) {
 	t.Helper()
 	err := s.Home.Do(func() error {
@@ -458,7 +455,7 @@ func Remembered(t *testing.T, s Site) (files []string) {
 	return files
 }
 
-// Until waits for something.
+// Until waits until done returns true.
 func Until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(Patience); !done(); time.Sleep(5 * time.Millisecond) {
@@ -468,7 +465,7 @@ func Until(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// OpenTerminal returns both ends of a pseudo-terminal (pty(7)) that is so many characters wide.
+// OpenTerminal returns both ends of a pseudo-terminal (pty(7)) with width columns.
 func OpenTerminal(t *testing.T, width uint16) (user, program *os.File) {
 	t.Helper()
 	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -493,10 +490,10 @@ func OpenTerminal(t *testing.T, width uint16) (user, program *os.File) {
 	return user, program
 }
 
-// self is the program that the test's binary can be.
+// self is the name of the program that the test binary can run.
 var self string
 
-// Main is the TestMain of a program's package: it runs the tests, or, in a process of Launch, the
+// Main is the TestMain of a program's package. It runs the tests or, in a process of Launch, the
 // program.
 func Main(m *testing.M, name string, main func()) {
 	if os.Getenv(AsProgram) != "" {
@@ -511,15 +508,15 @@ func Main(m *testing.M, name string, main func()) {
 	os.Exit(code)
 }
 
-// built holds the programs that are not the test's own binary.
+// built holds the programs other than the test binary.
 var built struct {
 	lock      sync.Mutex
 	directory string
 	paths     map[string]string // by name
 }
 
-// Path returns the path of a program: of the test's binary, which is the program with AsProgram in
-// its environment, or of one that is built now, with the race detector if the test has it.
+// Path returns the path of a program: the test binary, which runs the program if AsProgram is set,
+// or another program, built now, with the race detector if the test has it.
 func Path(t *testing.T, name string) string {
 	t.Helper()
 	if name == self {
@@ -547,7 +544,7 @@ func Path(t *testing.T, name string) string {
 	return path
 }
 
-// Memory returns one of the amounts in /proc/PID/status, in bytes.
+// Memory returns one of the sizes in /proc/PID/status, in bytes.
 func (p *Running) Memory(name string) float64 {
 	p.T.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid))
@@ -565,7 +562,7 @@ func (p *Running) Memory(name string) float64 {
 	return float64(kB) * 1024
 }
 
-// Must ends the test if something failed.
+// Must fails the test on an error.
 func Must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -573,7 +570,7 @@ func Must(t *testing.T, err error) {
 	}
 }
 
-// Class adds up what all ports report of a CoS.
+// Class sums up all ports' counters for a CoS.
 func (r Report) Class(cos int) (received, sent uint64, drops map[string]uint64) {
 	drops = map[string]uint64{}
 	for _, p := range r.Ports {
@@ -588,7 +585,7 @@ func (r Report) Class(cos int) (received, sent uint64, drops map[string]uint64) 
 	return received, sent, drops
 }
 
-// Namespace makes another namespace in the lab of a site.
+// Namespace adds a namespace to the lab of a site.
 func (s Site) Namespace(t *testing.T, name string) *netns.Namespace {
 	t.Helper()
 	n, err := s.Lab.Namespace(name)

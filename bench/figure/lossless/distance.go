@@ -14,8 +14,8 @@ import (
 
 const farthest = 60 // km
 
-// distance draws the use of a link against its length, for PFC and for buffer-to-buffer credits,
-// and below what the length does to the receiver's buffer.
+// distance draws the use of a link against its length, under PFC and under buffer-to-buffer
+// credits. Below, it draws how the length affects the receiver's buffer.
 func distance(seed uint64) (figure.Figure, error) {
 	l := sim.NewLongLink(seed)
 	reach, err := l.Reach()
@@ -47,7 +47,7 @@ func distance(seed uint64) (figure.Figure, error) {
 		Panels: [][]*plot.Plot{{use}, {buffer}}}, nil
 }
 
-// drawPFC draws what ends where PFC can't be lossless any more.
+// drawPFC draws the curves that end where PFC can't be lossless any more.
 func drawPFC(l sim.LongLink, reach float64, use, buffer *plot.Plot) error {
 	var used, headroom, threshold plotter.XYs
 	for i := range 13 {

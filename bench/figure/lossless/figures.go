@@ -1,5 +1,5 @@
-// Package lossless draws the figures of docs/lossless.md from simulations in virtual time: the same
-// seed gives the same figures, byte by byte.
+// Package lossless draws the figures of docs/lossless.md from simulations in virtual time. The same
+// seed gives the same bytes.
 package lossless
 
 import (
@@ -10,7 +10,7 @@ import (
 	"sluice/bench/figure"
 )
 
-// figures is all there are, in the order of docs/lossless.md.
+// figures lists all figures, in the order of docs/lossless.md.
 var figures = []struct {
 	name string // of the files, without extension
 	draw func(seed uint64) (figure.Figure, error)
@@ -21,7 +21,7 @@ var figures = []struct {
 	{"lost-pause", lostPause},
 }
 
-// Draw writes each figure as SVG and as PNG into a directory, and tells of each that is there.
+// Draw writes each figure as SVG and as PNG into a directory, and calls tell after each file.
 func Draw(directory string, seed uint64, tell func(file string)) error {
 	for _, f := range figures {
 		if err := write(directory, f.name, f.draw, seed); err != nil {

@@ -17,7 +17,7 @@ import (
 
 const published = "../../../docs/figures"
 
-// TestFiguresAreThoseOfTheDocumentation draws all figures again: to the byte, they are those in
+// TestFiguresAreThoseOfTheDocumentation draws all figures again and compares them byte by byte with
 // docs/figures.
 func TestFiguresAreThoseOfTheDocumentation(t *testing.T) {
 	directory := t.TempDir()
@@ -41,7 +41,7 @@ func TestFiguresAreThoseOfTheDocumentation(t *testing.T) {
 	}
 }
 
-// wellFormed parses an SVG and looks whether both axes say what they show.
+// wellFormed parses an SVG and checks that both axes have labels.
 func wellFormed(t *testing.T, name string, svg []byte) {
 	t.Helper()
 	words := 0
@@ -62,8 +62,8 @@ func wellFormed(t *testing.T, name string, svg []byte) {
 	}
 }
 
-// TestNoFigureIsForgotten has each published figure drawn by the program, and each drawn one
-// explained.
+// TestNoFigureIsForgotten checks that the program draws every published figure and that the
+// document explains every drawn one.
 func TestNoFigureIsForgotten(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/lossless.md")
 	if err != nil {
@@ -87,7 +87,7 @@ func TestNoFigureIsForgotten(t *testing.T) {
 	}
 }
 
-// TestUnwritable wants an error with the name of the file, not half a figure.
+// TestUnwritable expects an error with the name of the file.
 func TestUnwritable(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	p := figure.NewPanel("title", "x", "y")

@@ -14,12 +14,11 @@ import (
 	"sluice/cells/headroom"
 )
 
-// least is the ratio at which the axis begins; what is below is drawn there.
+// least is the ratio at which the axis begins; lower ratios are drawn there.
 const least = 0.05
 
-// headroomUse draws, method by method, the headroom that it gives each of many random links, as a
-// ratio to what the worst sender can use on that link. A method has a row; in it, longer cables are
-// higher.
+// headroomUse draws the headroom that each method gives many random links, as a ratio to what the
+// worst sender can use on that link. Each method has a row; within it, longer cables are higher.
 func headroomUse(seed uint64) (figure.Figure, error) {
 	const links = 200
 	samples, err := sim.HeadroomUse(seed, links)
@@ -73,8 +72,8 @@ func methodsOf(samples []sim.HeadroomSample) (methods []headroom.Method) {
 	return methods
 }
 
-// methodRow returns a method's points, those of links with small cells apart, and how many of all
-// are too low.
+// methodRow returns a method's points, separated into links with small cells and others, and the
+// number of ratios below 1.
 func methodRow(m headroom.Method, samples []sim.HeadroomSample, row float64) (fine, coarse plotter.XYs, short int) {
 	for _, s := range samples {
 		if s.Method != m {

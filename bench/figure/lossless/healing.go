@@ -13,8 +13,8 @@ import (
 	"sluice/bench/sim"
 )
 
-// lostPause draws what the loss of one PFC frame costs, by the quanta that XOFF asks for: frames if
-// it was an XOFF, time if it was an XON.
+// lostPause draws the cost of losing one PFC frame, by the quanta that XOFF asks for: lost frames
+// for an XOFF, time for an XON.
 func lostPause(seed uint64) (figure.Figure, error) {
 	frames := figure.NewPanel("The price of one lost PFC frame, by the time that XOFF asks for", "",
 		"XOFF lost: frames lost")
@@ -72,7 +72,7 @@ func addHealing(frames, idle *plot.Plot, lost, waits, pauses plotter.XYs) error 
 	return nil
 }
 
-// quantaLabel labels every other power of two, so that labels do not touch.
+// quantaLabel labels every other power of two, so that labels do not overlap.
 func quantaLabel(quanta uint16, ns int64) string {
 	labels := map[uint16]string{64: "64", 256: "256", 1024: "1,024", 4096: "4,096", 16384: "16,384", 65535: "65,535"}
 	words, ok := labels[quanta]

@@ -13,8 +13,8 @@ import (
 )
 
 // pauseFrequency draws how often a receiver must stop its sender as its threshold falls, and what
-// that costs, over a short and over a long link. The dotted line is the fluid model, which knows no
-// distance; a frame takes as much of the wire as of cells, to a hundredth.
+// that costs, over a short and over a long link. The dotted line is the fluid model, which ignores
+// distance; a frame takes as much of the wire as of cells, to within a hundredth.
 func pauseFrequency(seed uint64) (figure.Figure, error) {
 	l := sim.NewLongLink(seed)
 	l.Time *= 2        // with a high threshold, XOFF is rare
@@ -60,8 +60,8 @@ func pauseFrequency(seed uint64) (figure.Figure, error) {
 		nil
 }
 
-// pauses returns the logarithm of XOFF per second, and the use of the link for thresholds up to one
-// in KiB.
+// pauses returns the logarithm of XOFFs per second and the use of the link, for thresholds up to
+// most KiB.
 func pauses(l sim.LongLink, metres, most float64) (stops, uses plotter.XYs, err error) {
 	highest, err := l.Threshold(metres)
 	if err != nil {

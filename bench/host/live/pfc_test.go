@@ -108,7 +108,7 @@ func (h *pfcHosts) settled() {
 // TestPFCStopsItsPriority: a PFC frame pauses only its priority, on its port, until XON.
 func TestPFCStopsItsPriority(t *testing.T) {
 	h := newPFCHosts(t, SinkParams{Priorities: 0b1000, Speed: slow})
-	h.tell(pfc.Frame{Enable: 0b11000, Quanta: [8]uint16{3: 65535, 4: 65535}}, (*pfc.Frame).Put) // priority 4 does not honour PFC
+	h.tell(pfc.Frame{Enable: 0b11000, Quanta: [8]uint16{3: 65535, 4: 65535}}, (*pfc.Frame).Put) // 4 ignores it
 	h.standStill(0)
 	h.goOn(0, 1)
 	h.tell(pfc.Frame{Enable: 0b10000, Quanta: [8]uint16{}}, (*pfc.Frame).Put) // not for priority 3
