@@ -1,4 +1,4 @@
-// Package scenario lists the scenarios that can be measured.
+// Package scenario lists the scenarios of the benchmarks.
 package scenario
 
 import (

@@ -13,7 +13,7 @@ import (
 	"sluice/bench/scenario/virtual"
 )
 
-// TestScenariosEndEarly: when they are told to, with what they have, whatever they are doing.
+// TestScenariosEndEarly: a scenario that is cancelled ends early and keeps what it has measured.
 func TestScenariosEndEarly(t *testing.T) {
 	for _, s := range []bench.Scenario{
 		memory.Pipeline, memory.Ring, memory.Schedule, memory.Scale, memory.Reaction, virtual.Headroom, virtual.Buffer,
@@ -34,8 +34,8 @@ func TestScenariosEndEarly(t *testing.T) {
 	}
 }
 
-// TestPartialReportsAreWhole: what a scenario has measured by its third step is in tables and
-// plots, with the notes.
+// TestPartialReportsAreWhole: tables, plots and notes contain what a scenario has measured by its
+// third step.
 func TestPartialReportsAreWhole(t *testing.T) {
 	for _, s := range []bench.Scenario{virtual.ETS, virtual.Headroom, virtual.Buffer, memory.Reaction} {
 		t.Run(s.Name, func(t *testing.T) {
@@ -55,8 +55,8 @@ func TestPartialReportsAreWhole(t *testing.T) {
 	}
 }
 
-// TestScenariosAreSaid: each has a name fit for a command line and a file, and says in a line what
-// it shows.
+// TestScenariosAreSaid: each scenario has a name suitable for a command line and a file, and a
+// one-line description.
 func TestScenariosAreSaid(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range All() {

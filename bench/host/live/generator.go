@@ -109,7 +109,7 @@ func (f *Flow) validate() error {
 	return err
 }
 
-// load creates the program, its maps and its thread. No flow sends yet.
+// load creates the program, its maps and the meters. No flow sends yet.
 func (g *Generator) load(p GeneratorParams, longest int) (err error) {
 	if p.Pauses == nil {
 		if g.pauses, err = NewPauses(len(p.Ports)); err != nil {

@@ -13,9 +13,9 @@ import (
 	"sluice/pmd/mem"
 )
 
-// BenchmarkPipelineCaptured is BenchmarkPipeline with a capture, in real time, since that is what a
-// capture has a budget of. The metric captured is the part of the frames, counted at both ports,
-// that was kept. Nobody reads them but to make room for more.
+// BenchmarkPipelineCaptured is BenchmarkPipeline with a capture, in real time, because a capture
+// has a budget of real time. The metric captured is the share of the frames, counted at both ports,
+// that was kept. If the capture is drained, its records are discarded.
 func BenchmarkPipelineCaptured(b *testing.B) {
 	both := dataplane.RX | dataplane.TX
 	everything := dataplane.TapParams{Ports: []dataplane.Direction{both, both}, Classes: 0xff}
@@ -57,7 +57,7 @@ func benchmarkCaptured(b *testing.B, length int, tap *dataplane.TapParams, drain
 		if plan.Taps, err = s.NewTaps(*tap); err != nil {
 			b.Fatal(err)
 		}
-		defer func() { _ = plan.Taps[0].Close() }() // the worker is not stepped any more
+		defer func() { _ = plan.Taps[0].Close() }() // the worker no longer runs
 		next := plan
 		next.Links = slices.Clone(plan.Links)
 		s.Publish(&next)

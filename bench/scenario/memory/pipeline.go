@@ -1,5 +1,5 @@
-// Package memory has scenarios that are measured within this process, in real time: engines, and
-// whole workers between ports in memory.
+// Package memory has scenarios that run within this process, in real time: engines, and whole
+// workers between ports in memory.
 package memory
 
 import (
@@ -38,21 +38,21 @@ const (
 	lineRate64 = 67.2
 )
 
-// imix is IMIX_v4_1 of FD.io CSIT: seven frames of 64 bytes, four of 570, one of 1518, here without
-// FCS and spread out.
+// imix is IMIX_v4_1 of FD.io CSIT, without FCS and interleaved: seven frames of 64 bytes, four of
+// 570, one of 1518.
 var imix = []int{60, 566, 60, 60, 566, 60, 1514, 60, 566, 60, 60, 566}
 
-// pipelineLoad is what the worker is given to do.
+// pipelineLoad is a worker's load.
 type pipelineLoad struct {
 	name     string
-	ratio    string // what is appended to the names of its ratios to the line rate; "-": none
+	ratio    string // suffix of the names of its ratios to the line rate; "-": none
 	lengths  []int
-	stations int  // behind each port; frames come from and go to another one each time; 0: 1
-	wire     bool // the two ports are the ends of a wire: no address is looked at
-	queued   int  // frames that wait in queues all the time
+	stations int  // addresses behind each port, used by frames in turn; 0: 1
+	wire     bool // the two ports are the ends of a wire, without address lookup
+	queued   int  // frames that wait in queues at all times
 }
 
-// pipelineLoads have the terms of FD.io CSIT's tests of layer 2: cross-connect, bridge base, bridge
+// pipelineLoads use the terms of FD.io CSIT's layer 2 tests: cross-connect, bridge base, bridge
 // with so many addresses.
 var pipelineLoads = []pipelineLoad{
 	{name: "64 B", lengths: []int{60}},
@@ -69,7 +69,7 @@ var pipelineLoads = []pipelineLoad{
 
 func (l *pipelineLoad) metric() string { return "cost, " + l.name }
 
-// start returns a switch under the load, and its memory, which is the caller's to close.
+// start returns a switch under the load, and its memory, which the caller must close.
 func (l *pipelineLoad) start() (*busy, *umem.Memory, error) {
 	memory, err := umem.Map(max(loopgap.Buffers, 3*l.queued), 2048)
 	if err != nil {
@@ -91,7 +91,7 @@ func (l *pipelineLoad) start() (*busy, *umem.Memory, error) {
 
 func runPipeline(ctx context.Context, o bench.Options, r *bench.Report) error {
 	var subjects []bench.Subject
-	var pages []string // behind the memories
+	var pages []string // kinds of pages that the memories have
 	for _, l := range pipelineLoads {
 		b, memory, err := l.start()
 		if err != nil {
@@ -121,8 +121,8 @@ func runPipeline(ctx context.Context, o bench.Options, r *bench.Report) error {
 	return r.Interleave(ctx, o, subjects)
 }
 
-// pipelinePeers are testpmd's modes, and ask for their ratios. testpmd takes a CPU to forward on
-// and one for all else.
+// pipelinePeers returns testpmd's modes as subjects and requests their ratios. testpmd needs one
+// CPU to forward and one for everything else.
 func pipelinePeers(o bench.Options, r *bench.Report) (peers []bench.Subject) {
 	t, err := bed.NewTestpmd()
 	if err == nil && !o.HaveTwoCPUs() {
@@ -150,8 +150,7 @@ func pipelinePeers(o bench.Options, r *bench.Report) (peers []bench.Subject) {
 	return peers
 }
 
-// pipelinePlot shows what each round brought, so that it can be seen what disturbed the machine,
-// and whom.
+// pipelinePlot shows the result of each round, so that disturbances and their victims are visible.
 func pipelinePlot(r *bench.Report, subjects []bench.Subject) bench.Plot {
 	p := bench.Plot{Name: "rounds", Title: "Cost of a frame, round by round", X: "round", Y: "ns a frame"}
 	for _, s := range subjects {
@@ -183,7 +182,7 @@ func pipelineNotes(r *bench.Report) {
 	r.Note("testpmd's figure is the mean of its own statistics of whole seconds; the first second is left out.")
 }
 
-// measureTestpmdNull returns ns a frame of testpmd between two net_null ports.
+// measureTestpmdNull returns testpmd's ns per frame between two net_null ports.
 func measureTestpmdNull(ctx context.Context, t *bed.Testpmd, mode string, o bench.Options) (float64, map[string]float64,
 	error) {
 	const most = 10 // samples
@@ -200,14 +199,14 @@ func measureTestpmdNull(ctx context.Context, t *bed.Testpmd, mode string, o benc
 	return 1e9 / mean, map[string]float64{"seconds": float64(len(rates)), "packets/s": mean}, nil
 }
 
-// busy is a switch with one worker that is never idle, and its own virtual time.
+// busy is a switch with one worker that is never idle, in its own virtual time.
 type busy struct {
 	worker *dataplane.Worker
 	now    int64 // ns
 }
 
 const (
-	busyStep   = 20_000 // ns of virtual time an iteration: slow enough that no shaper ever bites
+	busyStep   = 20_000 // ns of virtual time per iteration: slow enough that shapers have no effect
 	busyWarmUp = 1000   // iterations
 )
 
@@ -224,8 +223,8 @@ func (b *busy) step() {
 	b.worker.Step(b.now)
 }
 
-// burstInFlight lets a port have no more than a burst of frames in flight, so that no more leave in
-// a pass than come in, however many wait.
+// burstInFlight limits each port to a burst of frames in flight, so that no more frames leave in a
+// pass than arrive, however many wait.
 func burstInFlight(length int) func(*dataplane.Params) {
 	return func(p *dataplane.Params) {
 		for i := range p.Ports {
@@ -234,9 +233,9 @@ func burstInFlight(length int) func(*dataplane.Params) {
 	}
 }
 
-// queue lets frames pile up until so many wait. While time stands still, the shapers of the ports
-// have no credit; when it goes on, as many leave in an iteration as come in, so that the number
-// stays.
+// queue queues frames until the given number waits. The shapers have no credit because virtual time
+// stands still. When it continues, as many frames leave in an iteration as arrive, so the number
+// stays constant.
 func (b *busy) queue(frames int) error {
 	for range busyWarmUp {
 		b.step()
@@ -255,8 +254,8 @@ func (b *busy) queue(frames int) error {
 	return nil
 }
 
-// Measure steps the worker for some time and returns ns a frame that was sent. It ends early, with
-// its error, when ctx is done.
+// Measure steps the worker for duration and returns ns per frame sent. If ctx is done, it ends
+// early with ctx's error.
 func (b *busy) Measure(ctx context.Context, cpu int, duration time.Duration) (cost float64, detail map[string]float64,
 	err error) {
 	var elapsed, wait time.Duration
@@ -284,18 +283,18 @@ func (b *busy) Measure(ctx context.Context, cpu int, duration time.Duration) (co
 	}, errors.Join(err, ctx.Err())
 }
 
-// allocated returns how many objects the process has put on the heap so far.
+// allocated returns the number of objects that the process has allocated so far.
 func allocated() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.Mallocs
 }
 
-// busyCount sums up the ports of a worker, in frames.
+// busyCount sums up the counters of a worker's ports, in frames.
 type busyCount struct {
 	sent, dropped, flooded uint64
 	queued                 int
-	stations               int // addresses that it knows
+	stations               int // addresses in the FDB
 }
 
 func (b *busy) count() busyCount { return countOf(b.worker.Look(b.now)) }

@@ -11,7 +11,7 @@ import (
 	"sluice/pfc"
 )
 
-// Reaction is how fast a worker stops and obeys its link partners.
+// Reaction is how fast a worker stops its link partners and honours their pauses.
 var Reaction = bench.Scenario{
 	Name: "reaction",
 	Shows: "threshold crossed to PFC frame in the TX ring; PFC received to last frame of that priority; the " +
@@ -25,7 +25,7 @@ const (
 	reactionSluice = "sluice"
 	reactionSpeed  = 10e9 // bit/s
 
-	// responseLimit is what IEEE 802.1Qbb gives a port to stop in: 60 quanta, in ns at
+	// responseLimit is the time in which IEEE 802.1Qbb requires a port to stop: 60 quanta, in ns at
 	// reactionSpeed.
 	responseLimit = 60 * pfc.QuantumBits * 1e9 / reactionSpeed
 
@@ -39,7 +39,7 @@ const (
 	metricGapRest   = "gap between two iterations, but for those in which Go's runtime had the thread sleep"
 )
 
-// reaction sums up all rounds.
+// reaction collects the results of all rounds.
 type reaction struct {
 	stopping, sinceThen, gaps *bench.Times // ns
 	causes                    gapCauses
@@ -62,7 +62,7 @@ func runReaction(ctx context.Context, o bench.Options, r *bench.Report) error {
 	return addResponses(ctx, o, r)
 }
 
-// Measure is a round.
+// Measure runs one round.
 func (x *reaction) Measure(ctx context.Context, o bench.Options, r *bench.Report, round int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (x *reaction) Measure(ctx context.Context, o bench.Options, r *bench.Report
 	return nil
 }
 
-// measureByPorts tells whether the reaction grows with the number of ports.
+// measureByPorts measures how the reaction time depends on the number of ports.
 func measureByPorts(ctx context.Context, o bench.Options, r *bench.Report, round int) error {
 	for _, ports := range []int{2, 16} {
 		c, err := runCrossings(ctx, o.CPUs[0], o.Duration, ports, tuneCrossings)
@@ -108,7 +108,7 @@ func measureByPorts(ctx context.Context, o bench.Options, r *bench.Report, round
 
 func subjectOfPorts(ports int) string { return fmt.Sprintf("%d busy ports", ports) }
 
-// show adds what there is of all rounds.
+// show adds tables and plots for all rounds so far.
 func (x *reaction) show(r *bench.Report) {
 	if x.gaps.Count() > 0 {
 		r.Table(x.causes.table())
@@ -151,8 +151,8 @@ func reactionNotes(r *bench.Report) {
 		"that had more to do. Asking counts, so that no time is left out. This is not shown on a NIC.")
 }
 
-// addResponses simulates how long after a PFC frame has arrived the last bit of its priority
-// leaves.
+// addResponses simulates the time from the arrival of a PFC frame until the last bit of its
+// priority has left.
 func addResponses(ctx context.Context, o bench.Options, r *bench.Report) error {
 	pauses := 2000
 	if o.Quick {
@@ -196,7 +196,7 @@ func addResponses(ctx context.Context, o bench.Options, r *bench.Report) error {
 	return nil
 }
 
-// elapsedSince returns a clock that counts ns from now on.
+// elapsedSince returns a clock in ns that starts now.
 func elapsedSince() func() int64 {
 	start := time.Now()
 	return func() int64 { return int64(time.Since(start)) }

@@ -20,67 +20,66 @@ import (
 )
 
 const (
-	crossingPorts   = 4                   // of the worker, all busy
+	crossingPorts   = 4                   // ports of the worker, all busy
 	crossingBuffers = 4 * loopgap.Buffers // enough for 16 ports
 	crossingLimit   = 256                 // cells of the lossless group before it uses headroom
 	crossingXON     = 64                  // cells
 	crossingBurst   = 48                  // frames that a port receives in an iteration: fewer than it can send
-	crossingFlow    = 16                  // iterations for which the lossless class flows
-	crossingLinger  = 4                   // iterations for which it still waits once its sender was stopped
-	crossingLeast   = 20                  // crossings that are waited for, if not too long
+	crossingFlow    = 16                  // iterations for which the lossless class is not stopped
+	crossingLinger  = 4                   // iterations for which it stays stopped after its sender was stopped
+	crossingLeast   = 20                  // crossings to wait for, unless that takes too long
 )
 
 const (
-	// crossingPatience is for how long a trial goes on beyond its time, ns, on a machine that
-	// others keep busy.
+	// crossingPatience is how long a trial may exceed its duration, ns, on a machine with other
+	// busy processes.
 	crossingPatience = 20e9
-	// crossingPause is the longest that a peer can ask for at once, ns.
+	// crossingPause is the longest pause of one XOFF, ns.
 	crossingPause = math.MaxUint16 * pfc.QuantumBits * 1e9 / reactionSpeed
 )
 
-// crossings is a worker under load with two ports whose peers play PFC with it, over and over: one
-// peer stops the lossless class (the priority group behind it fills), the worker stops the other
-// peer, the first resumes, the worker too.
+// crossings is a worker under load with two ports whose peers exchange PFC frames with it
+// repeatedly. The receiving peer stops the lossless class, so the priority group fills. The worker
+// stops the sending peer. Then the receiving peer resumes, and so does the worker.
 type crossings struct {
 	worker *dataplane.Worker
 	clock  func() int64
 	steps  int
 	now    int64 // of the step
 	state  crossingState
-	since  int // the step in which state began
+	since  int // step in which state began
 
-	outstanding int   // frames of the lossless class that the group is charged with: one cell each
+	outstanding int   // lossless frames charged to the group: one cell each
 	crossedAt   int64 // clock; 0: not since the last XON
 	crossedIn   int   // step
 	polledAt    int64 // when the stopped port was last polled
-	polledAgo   int64 // and when before that
-	lastSent    int64 // when that port last took a frame of the lossless class, while no pause had run out
-	refusedAt   int64 // when that port was given the PFC frame that stops the class
-	mayRefuseAt int64 // the earliest that it could have arrived: just after the poll before
-	resumesAt   int64 // when the pause of that port's peer will have run out
+	polledAgo   int64 // time of the poll before that
+	lastSent    int64 // when that port last took a lossless frame before its pause expired
+	refusedAt   int64 // when that port received the XOFF
+	mayRefuseAt int64 // the earliest time at which it could have arrived: just after the previous poll
+	resumesAt   int64 // when the pause of that port's peer expires
 
 	stopping *bench.Times // ns from a crossing to the PFC frame in the TX ring
-	inSteps  *bench.Times // the same in steps, 1 is the same one
-	// ns from the PFC frame that a port was given to the last frame that it took of the priority;
-	// 0: none
+	inSteps  *bench.Times // the same in steps; 1 is the step of the crossing
+	// ns from the XOFF that a port received to the last frame of the priority that it took; 0: none
 	obeying   *bench.Times
-	sinceThen *bench.Times // ns to that one from when the PFC frame may have arrived
+	sinceThen *bench.Times // ns to that frame from the earliest arrival of the XOFF
 	late      int          // frames sent to a peer that had stopped them
-	stray     int          // XOFF without a crossing
+	stray     int          // XOFFs without a crossing
 }
 
-// crossingState is what the two peers are at.
+// crossingState is the state of the two peers.
 type crossingState uint8
 
 const (
 	classFlows   crossingState = iota // the lossless class passes
 	classRefused                      // the receiving peer has stopped it
 	classStopped                      // the worker has stopped the sending peer
-	classResumed                      // the receiving peer takes it again
+	classResumed                      // the receiving peer has resumed it
 )
 
-// runCrossings plays for some time on a thread of its own, with a switch of so many busy ports that
-// tune has changed. It ends early, with its error, when ctx is done.
+// runCrossings runs crossings for duration on its own thread, with a switch of busy ports that tune
+// has changed. If ctx is done, it ends early with ctx's error.
 func runCrossings(ctx context.Context, cpu int, duration time.Duration, ports int,
 	tune func(*dataplane.Params)) (*crossings, error) {
 	memory, err := umem.Map(crossingBuffers, 2048)
@@ -125,8 +124,8 @@ func newCrossings(clock func() int64) *crossings {
 		sinceThen: bench.NewTimes()}
 }
 
-// tuneCrossings gives the lossless group a static limit, so that it is known which frame crosses
-// it, and PFC the speed of 10 Gbit/s, at which a pause lasts for 3.4 ms.
+// tuneCrossings gives the lossless group a static limit, so that the crossing frame is known, and
+// PFC a speed of 10 Gbit/s, at which a pause lasts 3.4 ms.
 func tuneCrossings(p *dataplane.Params) {
 	for i := range p.Ports {
 		port := &p.Ports[i]
@@ -136,7 +135,7 @@ func tuneCrossings(p *dataplane.Params) {
 	}
 }
 
-// check finds what must not be, however slow the machine is.
+// check finds errors that do not depend on the machine's speed.
 func (x *crossings) check() error {
 	ports := x.worker.Look(x.clock()).Ports
 	for i := range ports {
@@ -169,7 +168,7 @@ func (x *crossings) add(r *bench.Report, round int) {
 
 func (x *crossings) enter(s crossingState) { x.state, x.since = s, x.steps }
 
-// partner is the driver of a port beside: it receives fewer frames in an iteration than it can
+// partner is the driver of any other port: it receives fewer frames in an iteration than it can
 // send.
 type partner struct {
 	*mem.Null
@@ -177,14 +176,14 @@ type partner struct {
 	memory []byte
 }
 
-// Receive implements pmd.Port. Beside the two that play, the lossless class flows.
+// Receive implements pmd.Port. On these ports the lossless class is never stopped.
 func (p *partner) Receive(burst []pmd.Desc) int { return p.Null.Receive(burst[:crossingBurst]) }
 
 func (p *partner) pcp(addr uint64) *byte { return &p.memory[addr+14] }
 
 func (p *partner) lossless(addr uint64) bool { return *p.pcp(addr)>>5 == sim.LosslessCoS }
 
-// sendingPartner is the peer that sends the lossless class and is told to stop.
+// sendingPartner is the peer that sends the lossless class and that the worker stops.
 type sendingPartner struct{ partner }
 
 // Receive implements pmd.Port.
@@ -194,7 +193,7 @@ func (p *sendingPartner) Receive(burst []pmd.Desc) int {
 		if !p.lossless(d.Addr) {
 			continue
 		}
-		if p.state == classStopped || p.state == classResumed { // it has been stopped: it sends something else
+		if p.state == classStopped || p.state == classResumed { // it is paused, so it sends lossy frames
 			*p.pcp(d.Addr) = 0
 			continue
 		}
@@ -205,7 +204,7 @@ func (p *sendingPartner) Receive(burst []pmd.Desc) int {
 	return n
 }
 
-// Transmit implements pmd.Port. What it takes to read a PFC frame is no part of what is measured.
+// Transmit implements pmd.Port. The time to parse a PFC frame is not part of the result.
 func (p *sendingPartner) Transmit(burst []pmd.Desc) int {
 	n := p.Null.Transmit(burst)
 	if len(burst) == 1 && burst[0].Len == pfc.FrameLength {
@@ -219,7 +218,7 @@ func (p *sendingPartner) Transmit(burst []pmd.Desc) int {
 	return n
 }
 
-// hear takes note of an XOFF or an XON that came in the TX ring at a time.
+// hear records an XOFF or XON in the TX ring.
 func (p *sendingPartner) hear(at int64, xoff bool) {
 	switch {
 	case !xoff:
@@ -227,14 +226,14 @@ func (p *sendingPartner) hear(at int64, xoff bool) {
 		p.enter(classFlows)
 	case p.crossedAt == 0:
 		p.stray++
-	case p.state != classStopped && p.state != classResumed: // not a repetition
+	case p.state != classStopped && p.state != classResumed: // not a refresh
 		p.stopping.Record(at-p.crossedAt, 1)
 		p.inSteps.Record(int64(p.steps-p.crossedIn+1), 1)
 		p.enter(classStopped)
 	}
 }
 
-// receivingPartner is the peer that the lossless class goes to, and that stops it.
+// receivingPartner is the peer that receives the lossless class and stops it.
 type receivingPartner struct{ partner }
 
 // Receive implements pmd.Port.
@@ -258,10 +257,10 @@ func (p *receivingPartner) Receive(burst []pmd.Desc) int {
 	return n
 }
 
-// isStopped tells whether this peer has stopped the lossless class.
+// isStopped reports whether the receiving peer has stopped the lossless class.
 func (x *crossings) isStopped() bool { return x.state == classRefused || x.state == classStopped }
 
-// say puts a PFC frame in the place of one that was received.
+// say replaces a received frame by a PFC frame.
 func (p *receivingPartner) say(d *pmd.Desc, quanta uint16) {
 	f := pfc.Frame{Enable: 1 << sim.LosslessCoS}
 	f.Quanta[sim.LosslessCoS] = quanta
@@ -282,14 +281,14 @@ func (p *receivingPartner) Transmit(burst []pmd.Desc) int {
 	case frames == 0:
 	case !p.isStopped():
 		p.lastSent = p.clock()
-	case p.now < p.resumesAt: // or else the pause has run out, on a machine that kept us from renewing it
+	case p.now < p.resumesAt: // else the pause has expired on a machine too busy to renew it
 		p.lastSent = p.clock()
 		p.late += frames
 	}
 	return p.Null.Transmit(burst)
 }
 
-// Complete implements pmd.Port. With the frame its charge ends.
+// Complete implements pmd.Port. It ends the charge of the frames.
 func (p *receivingPartner) Complete(addrs []uint64) int {
 	n := p.Null.Complete(addrs)
 	for _, addr := range addrs[:n] {

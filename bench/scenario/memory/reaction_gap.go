@@ -17,16 +17,16 @@ import (
 	"sluice/internal/umem"
 )
 
-// longGap is from which on a gap of the loop is looked into, ns.
+// longGap is the minimum length of a loop gap whose cause is determined, ns.
 const longGap = 10_000
 
-// gapCause is why the loop did not go round, as far as the kernel can tell.
+// gapCause is the cause of a gap, as far as the kernel can tell.
 type gapCause uint8
 
 const (
-	// the thread slept: Go's runtime had preempted the goroutine and handed the thread back later
+	// the thread slept: Go's runtime preempted the goroutine and returned the thread later
 	gapRuntime   gapCause = iota
-	gapThread             // it was switched out: another thread had the CPU
+	gapThread             // the thread was switched out: another thread had the CPU
 	gapInterrupt          // neither: an interrupt, the hypervisor, or the iteration itself
 	numGapCauses
 )
@@ -35,7 +35,7 @@ var gapCauseNames = [numGapCauses]string{
 	"Go's runtime had the thread sleep", "another thread had the CPU", "an interrupt, or the hypervisor",
 }
 
-// gapCauses counts gaps above longGap by their causes.
+// gapCauses counts gaps above longGap by cause.
 type gapCauses [numGapCauses]struct {
 	count, over20us, over100us int
 	total, longest             int64 // ns
@@ -78,16 +78,16 @@ func (g *gapCauses) table() bench.Table {
 	return t
 }
 
-// gapTrial is what the loop of a worker went through in one trial.
+// gapTrial is the result of one trial with a worker's loop.
 type gapTrial struct {
-	all, rest *bench.Times // ns; rest is without long ones by gapRuntime
+	all, rest *bench.Times // ns; rest excludes long gaps with cause gapRuntime
 	causes    gapCauses
-	steal     time.Duration // that the hypervisor took from the CPU, in ticks of 10 ms
-	timer     float64       // interrupts of the CPU's timer
+	steal     time.Duration // taken from the CPU by the hypervisor, in ticks of 10 ms
+	timer     float64       // timer interrupts of the CPU
 }
 
-// measureGaps runs a worker between two busy ports on a thread of its own and looks into each long
-// gap between two of its iterations.
+// measureGaps runs a worker between two busy ports on its own thread and determines the cause of
+// each long gap between two iterations.
 func measureGaps(ctx context.Context, cpu int, duration time.Duration) (*gapTrial, error) {
 	memory, err := umem.Map(loopgap.Buffers, 2048)
 	if err != nil {
@@ -106,7 +106,7 @@ func measureGaps(ctx context.Context, cpu int, duration time.Duration) (*gapTria
 		for now := clock(); ctx.Err() == nil && now <= int64(duration); {
 			w.Step(now)
 			wasSlept, wasSwitched := slept, switched
-			slept, switched = switches() // after every iteration, or else a short sleep before would explain this gap
+			slept, switched = switches() // after every iteration, else a short sleep before would explain this gap
 			next := clock()
 			g.record(next-now, causeOf(slept-wasSlept, switched-wasSwitched))
 			now = next
@@ -146,7 +146,7 @@ func (g *gapTrial) add(r *bench.Report, round int) {
 	r.AddTimes(reactionSluice, metricGapRest, round, g.rest, nil)
 }
 
-// switches returns how often this thread has slept and how often it was switched out, so far.
+// switches returns how often this thread has slept and been switched out so far.
 func switches() (slept, switched int64) {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_THREAD, &u) != nil {
@@ -155,8 +155,8 @@ func switches() (slept, switched int64) {
 	return u.Nvcsw, u.Nivcsw
 }
 
-// stolen returns what the hypervisor has taken from a CPU so far (proc(5), /proc/stat); 0 where the
-// kernel does not say.
+// stolen returns the time that the hypervisor has taken from a CPU so far (proc(5), /proc/stat), or
+// 0 if the kernel does not report it.
 func stolen(cpu int) time.Duration {
 	const steal, tick = 8, 10 * time.Millisecond // column, USER_HZ
 	for _, fields := range procFields("/proc/stat") {
@@ -168,8 +168,8 @@ func stolen(cpu int) time.Duration {
 	return 0
 }
 
-// timerInterrupts returns how often a CPU's own timer has interrupted it; 0 where the kernel does
-// not say.
+// timerInterrupts returns how often a CPU's own timer has interrupted it, or 0 if the kernel does
+// not report it.
 func timerInterrupts(cpu int) (n float64) {
 	for _, fields := range procFields("/proc/interrupts") {
 		if len(fields) > cpu+1 && fields[0] == "LOC:" {
@@ -179,7 +179,7 @@ func timerInterrupts(cpu int) (n float64) {
 	return n
 }
 
-// procFields returns the fields of the lines of a file.
+// procFields returns the fields of each line of a file.
 func procFields(path string) (all [][]string) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -13,25 +13,24 @@ import (
 	"sluice/pmd/mem"
 )
 
-// pauseResponse is a switch with more lossless frames for a host than its line takes, from two
-// others, and this host, which stops them at times that could not be foreseen. All lines have 10
-// Gbit/s.
+// pauseResponse is a switch with two senders that overload a host's line with lossless frames. The
+// host stops them at unpredictable times. All lines have 10 Gbit/s.
 type pauseResponse struct {
-	InFlight int // bytes that a port may have with its driver
+	InFlight int // bytes that a port may hand to its driver
 	Size     int // of the frames, bytes without FCS
 	Pauses   int
 	Seed     uint64
 }
 
-// Bound returns the longest response, ns: the longest time between two polls, and what may be in
-// flight, the last frame beyond it included, on the wire.
+// Bound returns the longest response, ns: the longest time between two polls plus the wire time of
+// all frames in flight, including the frame that exceeds the limit.
 func (x pauseResponse) Bound() int64 {
 	frames := (x.InFlight + x.Size - 1) / x.Size
 	return sim.PollMax + sim.WireTime(frames*(x.Size+frame.WireOverhead), reactionSpeed)/1000
 }
 
-// Run returns the times from the arrival of an XOFF at the switch to the end of the last frame that
-// it stops.
+// Run returns the times from the arrival of an XOFF at the switch to the end of the last frame
+// before the pause.
 func (x pauseResponse) Run() (l *bench.Times, err error) {
 	const metres, quiet = 10, 20_000
 	const receiver, sender = frame.MAC(0x0200_0000_0001), frame.MAC(0x0200_0000_0002) // and the next
@@ -63,7 +62,7 @@ func (x pauseResponse) Run() (l *bench.Times, err error) {
 	if err != nil {
 		return nil, err
 	}
-	f.Run(quiet) // the receiver says where it is
+	f.Run(quiet) // the receiver announces its address
 	for i := range 2 {
 		flow := host.Flow{ID: uint32(i), Dst: receiver, VID: 100, PCP: sim.LosslessCoS, Size: x.Size}
 		if _, err = f.AddHost("sender", s, 1+i, cable, host.Params{

@@ -44,7 +44,7 @@ func TestScenarioReaction(t *testing.T) {
 	}
 }
 
-// TestWorkerThatDoesNotObey: what is sent after a PFC frame fails the trial.
+// TestWorkerThatDoesNotObey: a frame sent after an XOFF fails the trial.
 func TestWorkerThatDoesNotObey(t *testing.T) {
 	allowed, err := thread.AllowedCPUs()
 	if err != nil {
@@ -61,8 +61,8 @@ func TestWorkerThatDoesNotObey(t *testing.T) {
 	}
 }
 
-// TestObeyingLate has a port take frames of a class 300 ns after it was given the PFC frame that
-// stops them, and after 500.
+// TestObeyingLate has a port take frames of a class 300 ns after it received the XOFF for them, and
+// after 500 ns.
 func TestObeyingLate(t *testing.T) {
 	memory, err := umem.Map(64, 2048)
 	if err != nil {
@@ -83,7 +83,7 @@ func TestObeyingLate(t *testing.T) {
 			p.Fill([]uint64{0})
 			p.Receive(burst)
 		}
-		const frame = 2048 // where one of the class is
+		const frame = 2048 // where a frame of the class is
 		copy(memory.Bytes()[frame:], header)
 		send := func(at int64) {
 			now = at
@@ -105,7 +105,7 @@ func TestObeyingLate(t *testing.T) {
 		if x.state != classResumed || x.obeying.Count() != 1 {
 			t.Fatalf("state %d, %d times", x.state, x.obeying.Count())
 		}
-		sinceThen := 150 - 100.0 // from the poll before
+		sinceThen := 150 - 100.0 // from the previous poll
 		if late > 0 {
 			sinceThen = float64(200 + late - 100)
 		}
@@ -116,7 +116,7 @@ func TestObeyingLate(t *testing.T) {
 	}
 }
 
-// TestGapsByCause: a sleep explains the gap it was in, and none of the others.
+// TestGapsByCause: a sleep explains only the gap in which it happened.
 func TestGapsByCause(t *testing.T) {
 	g := gapTrial{all: bench.NewTimes(), rest: bench.NewTimes()}
 	g.record(5_000, gapRuntime)
@@ -133,7 +133,7 @@ func TestGapsByCause(t *testing.T) {
 	}
 }
 
-// TestPauseResponse: no frame ends later than the bound says, and some end almost as late.
+// TestPauseResponse: no frame ends after the bound, and some end just before it.
 func TestPauseResponse(t *testing.T) {
 	for _, x := range []pauseResponse{{InFlight: 3028, Size: 1514}, {InFlight: 16 << 10, Size: 60},
 		{InFlight: 16 << 10, Size: 1514}} {

@@ -16,7 +16,7 @@ import (
 	"sluice/ring"
 )
 
-// Ring is the rings between threads beside DPDK's.
+// Ring compares the rings between threads with DPDK's.
 var Ring = bench.Scenario{
 	Name:   "ring",
 	Shows:  "ns and cycles a burst through the ring, on one core and across two",
@@ -30,12 +30,12 @@ const (
 	ringCapacity = 4096    // as in ring_perf_autotest
 	ringBlock    = 1 << 15 // bursts that ring_perf_autotest passes between two cores
 	ringLargest  = 256
-	ringMost     = time.Second // for one figure: there are many
+	ringMost     = time.Second // per figure: there are many
 )
 
 var ringBursts = []int{1, 8, 32, 64, ringLargest}
 
-// ringTrial is one figure of ours: the time of a burst.
+// ringTrial is one figure of this project's ring: the time of a burst.
 type ringTrial struct {
 	cores, burst, bytes int
 	name                string
@@ -48,7 +48,8 @@ func ringMetric(cores, burst, bytes int) string {
 	return fmt.Sprintf("burst of %d, %d B, %s", burst, bytes, []string{1: "one core", 2: "two cores"}[cores])
 }
 
-// ringTrials are all of ours: values of the size of a descriptor, and pointer-sized ones.
+// ringTrials returns all trials of this project's ring: with values of a descriptor's size and of a
+// pointer's size.
 func ringTrials() (all []ringTrial) {
 	for _, burst := range ringBursts {
 		all = append(all,
@@ -99,7 +100,7 @@ func runRing(ctx context.Context, o bench.Options, r *bench.Report) error {
 }
 
 func ringComparisons(r *bench.Report) {
-	for _, cores := range []int{1, 2} { // across two, DPDK measures no single values
+	for _, cores := range []int{1, 2} { // DPDK measures no single values across two cores
 		place := []string{1: "one_core", 2: "two_cores"}[cores]
 		for _, bytes := range []int{16, 8} {
 			for _, burst := range []int{1, 8, 32} {
@@ -135,9 +136,9 @@ func ringNotes(r *bench.Report) {
 		"Go's scheduler puts them, since a channel between locked threads has to wake them through the kernel.")
 }
 
-// addRings measures ours, and the channel, once.
+// addRings measures this project's ring and a channel for one round.
 func addRings(ctx context.Context, o bench.Options, r *bench.Report, round int) error {
-	frequency := thread.TSCFrequency() // 0: not known
+	frequency := thread.TSCFrequency() // 0: unknown
 	for _, t := range ringTrials() {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -162,7 +163,7 @@ func addRings(ctx context.Context, o bench.Options, r *bench.Report, round int) 
 	return nil
 }
 
-// addRTERing runs DPDK's test once.
+// addRTERing runs DPDK's test for one round.
 func addRTERing(ctx context.Context, o bench.Options, r *bench.Report, round int) error {
 	figures, version, err := bed.MeasureRTERing(ctx, o.CPUs)
 	if err != nil || round < 0 {
@@ -183,7 +184,7 @@ func addRTERing(ctx context.Context, o bench.Options, r *bench.Report, round int
 	return nil
 }
 
-// addRingPlots shows the medians over the length of a burst.
+// addRingPlots plots the medians against the length of a burst.
 func addRingPlots(r *bench.Report) {
 	for i, place := range []string{"one core", "two cores"} {
 		p := bench.Plot{
@@ -203,7 +204,7 @@ func addRingPlots(r *bench.Report) {
 	}
 }
 
-// ringOneCore puts bursts in and takes them out.
+// ringOneCore enqueues and dequeues bursts on one core.
 func ringOneCore[T any](cpus [2]int, burst int, duration time.Duration) (ns float64, err error) {
 	r, err := ring.New[T](ringCapacity)
 	if err != nil {
@@ -221,7 +222,7 @@ func ringOneCore[T any](cpus [2]int, burst int, duration time.Duration) (ns floa
 	return ns, err
 }
 
-// repeat calls f again and again and returns the mean time of a call, ns.
+// repeat calls f repeatedly and returns the mean time per call, ns.
 func repeat(duration time.Duration, f func()) float64 {
 	f() // warms up
 	calls, elapsed := 0, time.Duration(0)
@@ -232,7 +233,7 @@ func repeat(duration time.Duration, f func()) float64 {
 	return float64(elapsed.Nanoseconds()) / float64(calls)
 }
 
-// ringTwoCores passes bursts from a thread on one CPU to one on another, block by block.
+// ringTwoCores passes bursts from a thread on one CPU to a thread on another, block by block.
 func ringTwoCores[T any](cpus [2]int, burst int, duration time.Duration) (float64, error) {
 	r, err := ring.New[T](ringCapacity)
 	if err != nil {
@@ -241,7 +242,7 @@ func ringTwoCores[T any](cpus [2]int, burst int, duration time.Duration) (float6
 	var (
 		times   [2][]time.Duration // by side and block
 		errs    [2]error
-		arrived atomic.Int64 // at the start of a block, both sides together
+		arrived atomic.Int64 // at the start of a block, by both sides
 		over    atomic.Bool
 		sides   = [2]func([]T){func(b []T) { pushAll(r, b) }, func(b []T) { popAll(r, b) }}
 		both    sync.WaitGroup
@@ -262,7 +263,7 @@ func ringTwoCores[T any](cpus [2]int, burst int, duration time.Duration) (float6
 					sides[side](values)
 					times[side] = append(times[side], time.Since(start))
 					if side == 0 && time.Now().After(end) {
-						over.Store(true) // before this side arrives, and so before the other goes on
+						over.Store(true) // before this side arrives, so before the other continues
 					}
 				}
 			})
@@ -282,7 +283,7 @@ func ringTwoCores[T any](cpus [2]int, burst int, duration time.Duration) (float6
 	return bench.Summarise(blocks).Median, nil
 }
 
-// pushAll puts a block of bursts into a ring, each when there is room for all of it.
+// pushAll enqueues a block of bursts, each when the ring has room for all of it.
 func pushAll[T any](r *ring.Ring[T], burst []T) {
 	for range ringBlock {
 		for {
@@ -297,7 +298,7 @@ func pushAll[T any](r *ring.Ring[T], burst []T) {
 	}
 }
 
-// popAll takes a block of bursts out of a ring, each when all of it is there.
+// popAll dequeues a block of bursts, each when all of it is in the ring.
 func popAll[T any](r *ring.Ring[T], burst []T) {
 	for range ringBlock {
 		for {
@@ -341,8 +342,9 @@ func channelTwoCores(_ [2]int, burst int, duration time.Duration) (float64, erro
 	}), nil
 }
 
-// rest waits for about as long as the processor's pause instruction, which DPDK's test uses where a
-// burst has to wait: who asks without rest keeps taking the other's index away from the other.
+// rest waits for about as long as the processor's pause instruction, which DPDK's test uses while a
+// burst has to wait. Without a rest, polling keeps taking the index's cache line from the other
+// side.
 func rest() {
 	for range 32 {
 	}

@@ -16,7 +16,7 @@ import (
 	"sluice/internal/umem"
 )
 
-// Scale is what a frame costs with more ports, addresses and workers.
+// Scale is the cost of a frame with more ports, addresses and workers.
 var Scale = bench.Scenario{
 	Name:   "scale",
 	Shows:  "cost a frame from 2 to 64 ports, 100 to 100,000 addresses, one worker and two",
@@ -29,11 +29,11 @@ var Scale = bench.Scenario{
 const (
 	scaleMetric = "cost, 64 B"
 	scaleGrowth = "times the cost, 64 B"
-	scaleWait   = 50 * time.Microsecond // for which a worker goes on before it asks whether another is ready
+	scaleWait   = 50 * time.Microsecond // how long a worker runs before it checks whether the others are ready
 )
 
-// scaleLoads are what is compared, by name: ports, addresses and workers, each in memories of the
-// same size.
+// scaleLoads are the loads to compare, by name: ports, addresses and workers. Loads that are
+// compared have memories of the same size.
 var scaleLoads = []struct {
 	name    string
 	buffers int
@@ -52,10 +52,10 @@ var scaleLoads = []struct {
 	{"2 workers, every frame crosses", 2 * loopgap.Buffers, loopgap.Load{Ports: 4, Workers: 2, Crossing: true}},
 }
 
-// scaleGrowths are what is compared: what more of something costs, and what it may.
+// scaleGrowths are the comparisons, each with its limit.
 var scaleGrowths = []struct {
 	name, large, small string
-	limit              float64 // of what a frame costs, times that of the small one; 0: none
+	limit              float64 // of the cost of a frame, relative to the small load; 0: none
 }{
 	{"64_ports_vs_2", "64 ports", "2 ports", 1.3},
 	{"16_ports_vs_2", "16 ports", "2 ports", 1.3},
@@ -116,8 +116,8 @@ func scaleNotes(r *bench.Report) {
 		"cache could profit from.")
 }
 
-// addGrowths adds, for each round, how many times as much a frame costs where there is more of
-// something: what the limits are of.
+// addGrowths adds, for each round, the cost of a frame with the large load relative to the small
+// one. The limits apply to these ratios.
 func addGrowths(r *bench.Report) {
 	for _, g := range scaleGrowths {
 		pairs, _ := r.Pairs(bench.Ratio{Metric: scaleMetric, Subject: g.large, Peer: g.small})
@@ -128,7 +128,7 @@ func addGrowths(r *bench.Report) {
 	}
 }
 
-// addScalePlots shows the medians over the number of ports, and over that of addresses.
+// addScalePlots plots the medians against the number of ports and of addresses.
 func addScalePlots(r *bench.Report) {
 	var ports, addresses bench.Series
 	for _, l := range scaleLoads {
@@ -147,10 +147,10 @@ func addScalePlots(r *bench.Report) {
 	plot("addresses", addresses)
 }
 
-// crew is a switch that is never idle, whose workers have a thread and a CPU each.
+// crew is a switch that is never idle, whose workers each have a thread and a CPU.
 type crew struct {
 	workers []*dataplane.Worker
-	now     []int64 // of each worker: ns that it has run
+	now     []int64 // by worker: ns that it has run
 }
 
 func newCrew(memory *umem.Memory, l loopgap.Load) (*crew, error) {
@@ -166,8 +166,8 @@ func newCrew(memory *umem.Memory, l loopgap.Load) (*crew, error) {
 	return c, nil
 }
 
-// Measure runs the workers for some time, after a tenth of it to warm up, and returns ns a frame
-// that was sent, of all workers together. It ends early, with its error, when ctx is done.
+// Measure warms up for a tenth of duration, runs the workers for duration, and returns ns per frame
+// sent by all workers together. If ctx is done, it ends early with ctx's error.
 func (c *crew) Measure(ctx context.Context, cpus [2]int, duration time.Duration) (float64, map[string]float64, error) {
 	var (
 		all     sync.WaitGroup
@@ -182,7 +182,7 @@ func (c *crew) Measure(ctx context.Context, cpus [2]int, duration time.Duration)
 			errs[i] = thread.OnCPU(cpus[i], func() {
 				c.run(ctx, i, duration/10)
 				ready.Add(1)
-				for ready.Load() < int64(len(c.workers)) { // nobody is idle while another is measured
+				for ready.Load() < int64(len(c.workers)) { // no worker is idle while another is measured
 					c.run(ctx, i, scaleWait)
 				}
 				before := countOf(c.workers[i].Look(c.now[i]))
@@ -220,7 +220,7 @@ func (c *crew) Measure(ctx context.Context, cpus [2]int, duration time.Duration)
 	}, errors.Join(append(errs, ctx.Err())...)
 }
 
-// run steps a worker for some time, at least once, and returns for how long.
+// run steps a worker at least once, for about duration, and returns how long it ran.
 func (c *crew) run(ctx context.Context, worker int, duration time.Duration) time.Duration {
 	w, began := c.workers[worker], c.now[worker]
 	for start := time.Now(); ; {

@@ -14,7 +14,7 @@ func TestScenarioScale(t *testing.T) {
 			if d["frames"] < 1000 || d["flooded"] != 0 || int(d["addresses"]) != addresses {
 				t.Errorf("%s: %v, want %d addresses and no floods", l.name, d, addresses)
 			}
-			// A worker that waits for its CPU lets the frames of another pile up until they are
+			// While a worker waits for its CPU, frames of another worker queue up until they are
 			// dropped.
 			if !l.Crossing && d["dropped"] != 0 {
 				t.Errorf("%s: %v frames dropped", l.name, d["dropped"])

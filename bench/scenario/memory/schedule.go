@@ -14,7 +14,7 @@ import (
 	"sluice/sched"
 )
 
-// Schedule is what the ETS scheduler costs.
+// Schedule is the cost of the ETS scheduler.
 var Schedule = bench.Scenario{
 	Name:   "sched",
 	Shows:  "ns a frame into and out of the scheduler, against queues, groups and ports: flat",
@@ -23,8 +23,8 @@ var Schedule = bench.Scenario{
 	Run:    runSched,
 }
 
-// schedSize is what a scheduler is measured with: queues with frames and the priority groups they
-// are in, of each port, and ports that take turns.
+// schedSize is the size of a scheduler load: queues with frames and their priority groups on each
+// port, and ports that take turns.
 type schedSize struct{ queues, groups, ports int }
 
 func (s schedSize) String() string {
@@ -73,7 +73,7 @@ func runSched(ctx context.Context, o bench.Options, r *bench.Report) error {
 	return r.Interleave(ctx, o, subjects)
 }
 
-// schedPlot shows the medians over the queues of all ports together.
+// schedPlot plots the medians against the number of queues of all ports.
 func schedPlot(r *bench.Report) bench.Plot {
 	p := bench.Plot{Name: "queues", Title: "Cost of a frame, in and out of the scheduler", X: "queues of all ports",
 		Y: "ns a frame", LogX: true}
@@ -94,11 +94,11 @@ const (
 	schedBurst  = 32
 )
 
-// schedLoad is schedulers that share an arena and are never empty.
+// schedLoad is a set of schedulers that share an arena and are never empty.
 type schedLoad struct {
 	ports []*sched.Scheduler
 	arena *sched.Arena
-	home  []uint8 // by buffer: the queue that it always goes back to
+	home  []uint8 // by buffer: the queue to which it always returns
 	now   int64
 	turn  int
 }
@@ -128,14 +128,14 @@ func newSchedLoad(size schedSize, seed uint64) (*schedLoad, error) {
 	return b, nil
 }
 
-// Measure takes frames out and puts them back for some time, or until ctx is done, and returns ns a
-// frame.
+// Measure dequeues frames and enqueues them again for duration, or until ctx is done, and returns
+// ns per frame.
 func (b *schedLoad) Measure(ctx context.Context, duration time.Duration) (ns float64, detail map[string]float64) {
 	out := make([]uint32, schedBurst)
 	frames, elapsed := 0, time.Duration(0)
 	for start := time.Now(); elapsed < duration && ctx.Err() == nil; elapsed = time.Since(start) {
 		for range 256 {
-			b.now += 1e6 // so long that no shaper bites
+			b.now += 1e6 // long enough that no shaper limits
 			if b.turn++; b.turn == len(b.ports) {
 				b.turn = 0
 			}

@@ -23,7 +23,7 @@ func TestScenarioSched(t *testing.T) {
 	benchtest.WantRatios(t, r, "8_queues_vs_1", "8_groups_vs_1", "64_ports_vs_1", "all_vs_1")
 }
 
-// TestSchedLoad: what is taken out goes back, and no queue runs empty, however large the scheduler.
+// TestSchedLoad: dequeued frames return, and no queue runs empty, for schedulers of any size.
 func TestSchedLoad(t *testing.T) {
 	for _, size := range schedSizes {
 		b, err := newSchedLoad(size, 1)
@@ -43,7 +43,7 @@ func TestSchedLoad(t *testing.T) {
 	}
 }
 
-// waiting counts the frames that wait.
+// waiting counts the queued frames.
 func (b *schedLoad) waiting() (n int) {
 	for _, s := range b.ports {
 		for q := range sched.Queues {

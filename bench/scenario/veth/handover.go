@@ -12,8 +12,8 @@ import (
 	"sluice/bench/host/live"
 )
 
-// Handover is what is lost and delayed when the transmitter leaves a port to its socket, and takes
-// it again.
+// Handover is the loss and delay when the transmitter leaves a port to its socket and takes it
+// again.
 var Handover = bench.Scenario{
 	Name:  "handover",
 	Shows: "loss, order, latency and silence while runs of the transmitter's program end and begin",
@@ -23,7 +23,7 @@ var Handover = bench.Scenario{
 	},
 }
 
-// handover is a run of the scenario.
+// handover is one run of the scenario.
 type handover struct {
 	bench.Options
 	report    *bench.Report
@@ -31,7 +31,7 @@ type handover struct {
 	bed       *bed.Bed
 }
 
-// The subjects.
+// Subjects.
 const (
 	handoverOften = "handed over"
 	handoverNever = "left alone"
@@ -39,10 +39,10 @@ const (
 
 const (
 	handoverLength = 60 // of frames, bytes without FCS
-	handoverShare  = 3  // a trial lasts so many times the duration, so that there are some
+	handoverShare  = 3  // a trial lasts this many times the duration, for enough hand-overs
 )
 
-// What is measured, at a load.
+// Metrics, each at a load.
 const (
 	handoverLost       = "lost"
 	handoverDisordered = "out of order or twice"
@@ -50,8 +50,8 @@ const (
 	handoverCount      = "hand-overs"
 )
 
-// handoverConfig has long rings for reception: what others on the machine take of a CPU, for
-// milliseconds at a time, is not to be taken for a hand-over's loss.
+// handoverConfig has long receive rings. Otherwise loss because other processes take the CPU for
+// milliseconds would look like a hand-over's loss.
 func handoverConfig(s bed.Site) string {
 	return strings.Replace(bed.TransmitterConfig(s), "buffers: 8192", "buffers: 131072", 1)
 }
@@ -61,10 +61,10 @@ var handoverLoads = []load{shareOfMRR(25), shareOfMRR(50)}
 // atLoad returns the name of a metric at a load.
 func atLoad(metric string, l load) string { return metric + " at " + l.name }
 
-// period returns how often one run hands over to the next.
+// period returns the time between two hand-overs.
 func (h *handover) period() time.Duration { return min(time.Second, h.Duration/2) }
 
-// run has a switch of its own in each round, and in it the two subjects at each load one after the
+// run starts a new switch in each round and measures the two subjects at each load, one after the
 // other.
 func (h *handover) run(ctx context.Context) error {
 	h.announce()
@@ -101,7 +101,7 @@ func (h *handover) announce() {
 		"are deep, whoever hands over: rings for reception are as deep as they get.")
 }
 
-// round measures both at each load.
+// round measures both subjects at each load.
 func (h *handover) round(ctx context.Context, round int) (err error) {
 	v := veth{Options: h.Options}
 	if h.bed, err = bed.New(v.bed(handoverLength)); err != nil {
@@ -130,7 +130,7 @@ func (h *handover) round(ctx context.Context, round int) (err error) {
 	return nil
 }
 
-// trial offers a rate.
+// trial offers a rate for one trial.
 func (h *handover) trial(ctx context.Context, round int, at load, rate float64, often bool) error {
 	name := handoverNever
 	if often {

@@ -9,7 +9,7 @@ import (
 	"sluice/bench/bed"
 )
 
-// HOL is head-of-line blocking: what PFC does to a flow that is not congested.
+// HOL is head-of-line blocking: the effect of PFC on a flow that is not congested.
 var HOL = bench.Scenario{
 	Name:  "hol",
 	Shows: "head-of-line blocking (RFC 8239): what a flow to a free port keeps while its sender is paused for another",
@@ -21,19 +21,19 @@ var HOL = bench.Scenario{
 
 type hol struct {
 	bench.Options
-	speed      uint64                   // bit/s of every port but the slow one
+	speed      uint64                   // bit/s of every port except the slow one
 	forwarders map[string]bed.Forwarder // the last one of each kind
 }
 
-// holKind is a way of flow control.
+// holKind is a kind of flow control.
 type holKind struct {
 	name       string
 	flow       string // flow_control of every port
-	priorities uint8  // that hosts obey
+	priorities uint8  // that hosts honour
 	victim     uint8  // the victim's priority
 }
 
-// The victim is in the priority of the congested flow or in another one, which is lossy.
+// The victim has the priority of the congested flow, or another, lossy one.
 const holOther = 0
 
 var holKinds = []holKind{
@@ -43,7 +43,7 @@ var holKinds = []holKind{
 	{"no flow control", "off", 0, holOther},
 }
 
-// The hosts of the scenario.
+// Hosts.
 const (
 	holFirst  = iota // sends to both receivers, to each with half of its line
 	holSecond        // sends to the slow receiver with all of its line
@@ -53,11 +53,11 @@ const (
 )
 
 const (
-	holSlower = 5    // times as slow as the others is the port of the slow one
+	holSlower = 5    // ratio of the other ports' speed to that of the slow one
 	holLength = 1514 // bytes without FCS
 )
 
-// The streams of the scenario.
+// Streams.
 const (
 	holCongested = iota
 	holCulprit
@@ -66,7 +66,7 @@ const (
 	holHelloFree
 )
 
-// What is measured.
+// Metrics.
 const (
 	holKept    = "victim's rate of what it offers"
 	holGoodput = "slow port's goodput of its rate"
@@ -76,7 +76,7 @@ const (
 	holPFC     = "PFC or PAUSE frames a second"
 )
 
-// run measures each kind once a round:
+// run measures each kind once per round:
 //
 //	h0 ──▶ s0 ┐   ┌ s2 ──▶ h2 slow: congested by h0 and h1
 //	h1 ──▶ s1 ┴───┴ s3 ──▶ h3 free: the victim's, from h0

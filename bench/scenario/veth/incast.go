@@ -12,7 +12,7 @@ import (
 	"sluice/bench/bed"
 )
 
-// Incast is many senders into one port.
+// Incast is many senders to one port.
 var Incast = bench.Scenario{
 	Name:  "incast",
 	Shows: "2, 4 and 8 hosts send to one, more than it can take: loss, PFC, goodput and fairness",
@@ -22,15 +22,15 @@ var Incast = bench.Scenario{
 	},
 }
 
-// incast says what runs. The zero value of all but the options is a choice that makes sense.
+// incast is one run of the scenario. Zero values, except in Options, have useful defaults.
 type incast struct {
 	bench.Options
 	speed    uint64 // bit/s of every port
-	senders  []int  // how many, one after the other
+	senders  []int  // numbers of senders, measured one after the other
 	subjects []incastSubject
 }
 
-// incastSubject is a forwarder, and how its last port is made slow.
+// incastSubject is a forwarder, with how its last port is slowed down.
 type incastSubject struct {
 	bed.Forwarder
 	pfc  bool
@@ -43,7 +43,7 @@ const (
 	incastSettle = 200 * time.Millisecond // until queues are as long as they get
 )
 
-// run has every subject measured once a round with each number of senders.
+// run measures every subject once per round with each number of senders.
 func (c *incast) run(ctx context.Context, r *bench.Report) error {
 	c.setDefaults(r)
 	c.announce(r)
@@ -100,7 +100,7 @@ func (c *incast) setDefaults(r *bench.Report) {
 	c.subjects = append(c.subjects, incastSubject{Forwarder: &bed.LinuxBridge{}, peer: true, slow: slow})
 }
 
-// What is measured of an incast.
+// Metrics.
 const (
 	incastLost     = "lost"
 	incastShare    = "share lost"
@@ -111,7 +111,7 @@ const (
 	incastDisorder = "out of order or twice"
 )
 
-// with returns the name of a metric with so many senders.
+// with returns the name of a metric with a number of senders.
 func with(metric string, senders int) string { return fmt.Sprintf("%s, %d senders", metric, senders) }
 
 func (c *incast) announce(r *bench.Report) {
@@ -196,7 +196,7 @@ func (c *incast) add(r *bench.Report, name string, senders, round int, o *bed.Ob
 		name, senders, bench.OfRounds(round, c.Trials), lost, sent, 100*goodput, frames, 100*paused, bed.Jain(rates))
 }
 
-// table puts everything side by side: medians of all rounds, but all that was lost.
+// table shows all results side by side: medians of all rounds, and for loss the maximum.
 func (c *incast) table(r *bench.Report) {
 	t := bench.Table{
 		Title: "Incast: medians; lost is the most of any round",

@@ -8,7 +8,7 @@ import (
 	"sluice/bench/bed"
 )
 
-// TestIncastOfNothing: where not a frame came through there are no values, and empty cells.
+// TestIncastOfNothing: if no frame comes through, there are no values, and table cells are empty.
 func TestIncastOfNothing(t *testing.T) {
 	c := incast{Options: bench.Options{Trials: 1, Progress: t.Logf}, speed: 1e9, senders: []int{2},
 		subjects: []incastSubject{{Forwarder: bed.NewProgram("some", "", nil)}}}

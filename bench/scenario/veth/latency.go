@@ -10,10 +10,10 @@ import (
 	"sluice/bench/host/live"
 )
 
-// load is what is offered while latency is measured.
+// load is the load during a latency measurement.
 type load struct {
 	name string
-	rate func(ndr float64) float64 // packets/s; nil: it does not depend on the NDR alone
+	rate func(ndr float64) float64 // packets/s; nil: depends on more than the NDR
 }
 
 func shareOfNDR(percent int) load {
@@ -24,8 +24,8 @@ func shareOfMRR(percent int) load {
 	return load{fmt.Sprintf("%d %% of MRR", percent), func(mrr float64) float64 { return mrr * float64(percent) / 100 }}
 }
 
-// A host at idleLoad sends a frame when everything has long been silent. At shares of their own NDR
-// forwarders do different work, so they are compared at commonLoad, too.
+// At idleLoad a frame is sent when the forwarder has long been idle. At shares of their own NDR
+// forwarders do different amounts of work, so they are also compared at commonLoad.
 var (
 	halfLoad   = shareOfNDR(50)
 	idleLoad   = load{"100 packets/s", func(float64) float64 { return 100 }}
@@ -39,14 +39,14 @@ func (v *veth) loads() []load {
 	return []load{idleLoad, shareOfNDR(10), halfLoad, shareOfNDR(90)}
 }
 
-// reported are the quantiles that are metrics; the others stand in the details.
+// reported are the quantiles that are metrics; the others are in the details.
 var reported = map[string]bool{"p50": true, "p99": true, "p99.99": true}
 
 func latencyMetric(l load, quantile string) string {
 	return fmt.Sprintf("%s latency at %s", quantile, l.name)
 }
 
-// Latency measures the latency at a load, which is a rate of packets/s.
+// Latency measures the latency at a load of rate packets/s.
 func (t *turn) Latency(ctx context.Context, at load, rate float64) error {
 	l, err := t.bed.Latency(ctx, rate, t.Duration/4, t.attempts)
 	if err != nil {
@@ -90,9 +90,8 @@ func (t *turn) addLatency(at load, l *bed.Latency) {
 		t.round, l.Disturbed)
 }
 
-// commonRate is half of what came through of the forwarder that forwards least under overload, in a
-// round. An NDR would make it small whenever somebody loses a frame at a low rate, for whatever
-// reason.
+// commonRate returns half the MRR of the slowest forwarder in a round. The NDR would be too small
+// when a forwarder loses a frame at a low rate, for whatever reason.
 func (v *veth) commonRate(r *bench.Report, length, round int) float64 {
 	lowest := math.Inf(1)
 	for _, t := range r.Trials {
@@ -103,8 +102,8 @@ func (v *veth) commonRate(r *bench.Report, length, round int) float64 {
 	return lowest / 2
 }
 
-// plot draws, for each length, what share of frames took longer than what at the common rate, all
-// rounds together.
+// plot draws, for each length, the share of frames that exceed a latency at the common rate, over
+// all rounds.
 func (v *veth) plot(r *bench.Report) {
 	for _, length := range v.lengths {
 		p := bench.Plot{
@@ -123,13 +122,13 @@ func (v *veth) plot(r *bench.Report) {
 	}
 }
 
-// latencyOf is what a plot's histogram is of.
+// latencyOf identifies a histogram for a plot.
 type latencyOf struct {
 	forwarder string
 	length    int
 }
 
-// keep adds a histogram to what will be plotted.
+// keep adds a histogram to those for the plots.
 func (v *veth) keep(of latencyOf, h *live.Histogram) {
 	if v.latencies == nil {
 		v.latencies = map[latencyOf]*live.Histogram{}
@@ -140,8 +139,8 @@ func (v *veth) keep(of latencyOf, h *live.Histogram) {
 	v.latencies[of].Add(h)
 }
 
-// exceeding returns, for each latency that was seen, in µs, the share of frames that took longer,
-// as long as there are any.
+// exceeding returns, for each observed latency in µs, the share of frames with a longer one, as
+// long as there are any.
 func exceeding(h *live.Histogram) (points [][2]float64) {
 	all := h.Count()
 	longer := all

@@ -9,14 +9,14 @@ import (
 	"sluice/bench/host/live"
 )
 
-// frames returns a histogram of so many frames that took 10 ns.
+// frames returns a histogram of n frames with 10 ns each.
 func frames(n uint64) (h live.Histogram) {
 	h.Counts[10], h.Sum, h.Max = n, 10*n, 10
 	return h
 }
 
-// TestLatencyTellsWhatItKnows: percentiles only of as many frames as they take, and no more than a
-// note of none.
+// TestLatencyTellsWhatItKnows: percentiles are reported only with enough frames; without any frame
+// there is only a note.
 func TestLatencyTellsWhatItKnows(t *testing.T) {
 	for _, c := range []struct {
 		frames uint64
@@ -44,7 +44,8 @@ func TestLatencyTellsWhatItKnows(t *testing.T) {
 	}
 }
 
-// TestCommonRate is half of what all forward in that round, whatever they lose at low rates.
+// TestCommonRate checks that it is half of the lowest MRR in a round, whatever is lost at low
+// rates.
 func TestCommonRate(t *testing.T) {
 	r := &bench.Report{}
 	add := func(name, metric string, round int, value float64) {

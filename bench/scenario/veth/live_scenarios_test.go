@@ -17,7 +17,7 @@ import (
 	"sluice/bench/benchtest"
 )
 
-// highest returns the highest value of a metric; that there are values is checked.
+// highest returns the highest value of a metric and checks that there is a value for each trial.
 func highest(t *testing.T, r *bench.Report, name, metric string) float64 {
 	t.Helper()
 	values := r.Values(name, metric)
@@ -27,18 +27,18 @@ func highest(t *testing.T, r *bench.Report, name, metric string) float64 {
 	return bench.Summarise(values).Max
 }
 
-// A trial says something of who was measured if others had the CPU for no more than a share of the
-// time.
+// Limits of the share of time for which other processes may have the CPU in a trial that counts.
 const (
 	littleDisturbed = bench.Disturbed
-	// A quick trial takes half a second, or one where nothing has a CPU in time, and a pause at 100
-	// Mbit/s lasts a third of one: nobody is without a CPU for longer than he can stop others.
+	// A quick trial takes 0.5 s, or 1 s if no thread gets a CPU in time; a pause at 100 Mbit/s
+	// lasts a third of a second. So no thread is without a CPU for longer than it can pause its
+	// peers.
 	someDisturbed = 0.2
-	anyDisturbed  = 1 // what must hold then, too
+	anyDisturbed  = 1 // for what must hold in any trial
 )
 
-// undisturbed returns the values of a metric of trials that others have disturbed for at most a
-// share of the time.
+// undisturbed returns a metric's values of trials that other processes disturbed for at most the
+// given share of the time.
 func undisturbed(t *testing.T, r *bench.Report, name, metric string, most float64) (values []float64) {
 	t.Helper()
 	highest(t, r, name, metric)
@@ -53,8 +53,8 @@ func undisturbed(t *testing.T, r *bench.Report, name, metric string, most float6
 	return values
 }
 
-// wantNone checks that a metric is 0 unless others have disturbed it for more than a share of the
-// time.
+// wantNone checks that a metric is 0, except in trials disturbed for more than the given share of
+// the time.
 func wantNone(t *testing.T, r *bench.Report, name, metric string, most float64) {
 	t.Helper()
 	for _, v := range undisturbed(t, r, name, metric, most) {
@@ -64,7 +64,7 @@ func wantNone(t *testing.T, r *bench.Report, name, metric string, most float64) 
 	}
 }
 
-// wantSome checks that a metric is not 0 unless others have disturbed it.
+// wantSome checks that a metric is not 0, except in disturbed trials.
 func wantSome(t *testing.T, r *bench.Report, name, metric string) {
 	t.Helper()
 	for _, v := range undisturbed(t, r, name, metric, littleDisturbed) {
@@ -74,13 +74,13 @@ func wantSome(t *testing.T, r *bench.Report, name, metric string) {
 	}
 }
 
-// present returns those of the peers that are not absent.
+// present returns the peers that are not absent.
 func present(r *bench.Report, peers ...string) []string {
 	return slices.DeleteFunc(peers, r.IsAbsent)
 }
 
-// builtProgram returns the real program: what this test binary is in its place has no endpoints and
-// no views.
+// builtProgram builds the real program: this test binary in its place has no endpoints and no
+// views.
 func builtProgram(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "sluice")
@@ -211,7 +211,7 @@ func checkIncast(t *testing.T, r *bench.Report) {
 		}
 	}
 	for _, name := range lossy {
-		// two senders may not fill every buffer so soon
+		// two senders may not fill every buffer this soon
 		quiet := undisturbed(t, r, name, with(incastLost, 8), littleDisturbed)
 		if len(quiet) > 0 && highest(t, r, name, with(incastLost, 8)) == 0 {
 			t.Errorf("%s lost nothing", name)
@@ -234,7 +234,7 @@ func checkHOL(t *testing.T, r *bench.Report) {
 		}
 		most := littleDisturbed
 		if k.victim == bed.LosslessPriority {
-			most = someDisturbed // for it is lossless, too
+			most = someDisturbed // it is lossless, too
 		}
 		wantNone(t, r, k.name, holLostToo, most)
 		highest(t, r, k.name, bench.MetricDiscarded)
@@ -272,7 +272,7 @@ func checkSoak(t *testing.T, r *bench.Report) {
 	benchtest.WantRatios(t, r, "vs_limit_growth_of_memory_besides_the_buffers", "vs_limit_growth_of_open_descriptors")
 }
 
-// withBothEngines runs a scenario on sockets and on a transmitter.
+// withBothEngines runs a scenario with sockets and with a transmitter.
 func withBothEngines(t *testing.T, s bench.Scenario, check func(t *testing.T, r *bench.Report)) {
 	t.Helper()
 	for name, transmitter := range map[string]bool{"sockets": false, "transmitter": true} {
@@ -287,8 +287,7 @@ func withBothEngines(t *testing.T, s bench.Scenario, check func(t *testing.T, r 
 	}
 }
 
-// TestCancelled ends scenarios in the middle: what was measured is kept, and nothing is left
-// behind.
+// TestCancelled cancels scenarios: the trials so far are kept, and nothing is left behind.
 func TestCancelled(t *testing.T) {
 	benchtest.NeedRoot(t)
 	program := builtProgram(t)
@@ -298,7 +297,7 @@ func TestCancelled(t *testing.T) {
 			for len(namespaces(t)) == 0 && ctx.Err() == nil {
 				time.Sleep(10 * time.Millisecond)
 			}
-			time.Sleep(time.Second) // in the middle of something
+			time.Sleep(time.Second) // in the middle of the scenario
 			cancel()
 		}()
 		r, err := bench.Run(ctx, s, bench.Options{Program: program, Quick: true, Trials: 1000, Progress: t.Logf})
@@ -312,7 +311,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// namespaces returns the network namespaces that this process has made and not removed.
+// namespaces returns the network namespaces that this process has created and not removed.
 func namespaces(t *testing.T) []string {
 	t.Helper()
 	names, err := filepath.Glob(fmt.Sprintf("/run/netns/sluice-*-%d-*", os.Getpid()))

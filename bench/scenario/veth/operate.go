@@ -21,7 +21,7 @@ import (
 	"sluice/internal/thread"
 )
 
-// Operate is what those who look at a switch, and reload it, cost its traffic.
+// Operate is the cost, for a switch's traffic, of monitoring and reloading it.
 var Operate = bench.Scenario{
 	Name:  "operate",
 	Shows: "what it costs to scrape, watch and reload a switch: latency under load, and the gaps of its loop",
@@ -30,16 +30,16 @@ var Operate = bench.Scenario{
 	},
 }
 
-// operate measures a switch that is left alone, and the same one while others look at it.
+// operate compares a switch that is left alone with one that is monitored.
 type operate struct {
 	bench.Options
-	attempts int // at a trial that others disturb
+	attempts int // at a trial that other processes disturb
 }
 
-// looked is who looks at the switch meanwhile.
+// looked is a kind of monitoring.
 type looked struct {
 	name string
-	by   []func(*watched, context.Context) error // each goes on until ctx is done
+	by   []func(*watched, context.Context) error // each runs until ctx is done
 }
 
 var operateSubjects = []looked{
@@ -51,14 +51,14 @@ var operateSubjects = []looked{
 }
 
 const (
-	operateInterval = time.Second // between two looks of each kind
+	operateInterval = time.Second // between two requests of each kind
 	operateLength   = 60          // bytes of a frame without FCS
 	operateMetrics  = "127.0.0.1:9473"
-	slowClients     = 8 // of each kind and of each way to be slow
+	slowClients     = 8 // of each kind and for each way to be slow
 )
 
 // operateLoad is half of what the switch forwards under overload in the same round, which on veth
-// is its NDR as far as that can be told.
+// is close to its NDR.
 var operateLoad = load{name: "half of the MRR"}
 
 func (o *operate) run(ctx context.Context, r *bench.Report) error {
@@ -119,7 +119,7 @@ func (o *operate) rate(ctx context.Context) (rate float64, err error) {
 	return over.Rate / 2, err
 }
 
-// Measure has one trial.
+// Measure runs one trial.
 func (o *operate) Measure(ctx context.Context, r *bench.Report, s *looked, rate float64, round int) (err error) {
 	w, err := o.start(ctx)
 	if err != nil {
@@ -134,12 +134,12 @@ func (o *operate) Measure(ctx context.Context, r *bench.Report, s *looked, rate 
 	complaints := make([]error, len(s.by))
 	for i, look := range s.by {
 		crowd.Go(func() {
-			// Whoever looks leaves the worker its CPU.
+			// The monitoring runs on the other CPU.
 			pinned := thread.OnCPU(o.CPUs[1], func() { complaints[i] = look(w, looking) })
 			complaints[i] = errors.Join(complaints[i], pinned)
 		})
 	}
-	l, err := w.bed.Latency(ctx, rate, 5*o.Duration, o.attempts) // in which they look ten times
+	l, err := w.bed.Latency(ctx, rate, 5*o.Duration, o.attempts) // long enough for ten requests of each kind
 	report, stateErr := w.client.State(ctx)
 	stop()
 	crowd.Wait()
@@ -179,17 +179,17 @@ type named struct {
 
 func (n named) Name() string { return n.name }
 
-// watched is a switch that somebody looks at.
+// watched is a switch that is monitored.
 type watched struct {
 	bed       *bed.Bed
 	forwarder *bed.Program
 	client    *console.Client
 	directory string // of its socket
-	config    string // its text, less what a reload changes
-	looks     int    // that scrape has had
+	config    string // its text, without the part that a reload changes
+	looks     int    // scrapes so far
 }
 
-// start starts a switch with its metrics and its control socket.
+// start starts a switch with metrics and control socket.
 func (o *operate) start(ctx context.Context) (w *watched, err error) {
 	w = &watched{}
 	defer func() {
@@ -213,7 +213,7 @@ func (o *operate) start(ctx context.Context) (w *watched, err error) {
 	return w, w.bed.Start(ctx, w.forwarder)
 }
 
-// unwatched takes out of a configuration that nobody is to look at the switch.
+// unwatched removes the settings that turn off monitoring from a configuration.
 func unwatched(text string) string { return strings.ReplaceAll(text, bed.NobodyLooks, "") }
 
 func (w *watched) close() error {
@@ -227,7 +227,7 @@ func (w *watched) close() error {
 	return errors.Join(errs...)
 }
 
-// often does something once an interval until ctx is done.
+// often calls do once per interval until ctx is done.
 func often(ctx context.Context, do func() error) error {
 	tick := time.NewTicker(operateInterval)
 	defer tick.Stop()
@@ -243,7 +243,7 @@ func often(ctx context.Context, do func() error) error {
 	}
 }
 
-// scrape is Prometheus.
+// scrape scrapes like Prometheus.
 func (w *watched) scrape(ctx context.Context) error {
 	client := http.Client{Transport: &http.Transport{DialContext: dialIn(w.bed.Site.Namespace)},
 		Timeout: 5 * time.Second}
@@ -260,7 +260,7 @@ func (w *watched) scrape(ctx context.Context) error {
 	})
 }
 
-// dialIn connects from inside a namespace.
+// dialIn returns a dialer that connects from inside a namespace.
 func dialIn(n *netns.Namespace) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(_ context.Context, network, address string) (c net.Conn, err error) {
 		err = n.Do(func() error {
@@ -271,7 +271,7 @@ func dialIn(n *netns.Namespace) func(ctx context.Context, network, address strin
 	}
 }
 
-// top and show are the program's own views.
+// top and show run the program's own views.
 func (w *watched) top(ctx context.Context) error { return w.view(ctx, "top", "--interval", "1s") }
 func (w *watched) show(ctx context.Context) error {
 	return w.view(ctx, "show", "ports", "--watch=1s")
@@ -293,7 +293,7 @@ func (w *watched) view(ctx context.Context, args ...string) error {
 
 func (w *watched) socket() string { return filepath.Join(w.directory, "socket") }
 
-// reload is an operator who can't decide.
+// reload reloads the switch repeatedly with changing settings.
 func (w *watched) reload(ctx context.Context) error {
 	for n := 0; ; n++ {
 		text := fmt.Sprintf("%sclasses: [{cos: [5], share: %dKB}]\n", w.config, 512+n%512)
@@ -311,7 +311,7 @@ func (w *watched) reload(ctx context.Context) error {
 	}
 }
 
-// slow is clients that keep connections and do not get on.
+// slow keeps connections open without completing requests or reading answers.
 func (w *watched) slow(ctx context.Context) error {
 	var connections []net.Conn
 	defer func() {
@@ -340,7 +340,7 @@ func (w *watched) slow(ctx context.Context) error {
 	for bed.Pause(ctx, operateInterval) == nil {
 		for i, c := range connections {
 			if i%3 == 1 {
-				_, _ = c.Write([]byte("X")) // a byte more of a header; the switch may have lost patience
+				_, _ = c.Write([]byte("X")) // one more byte of a header; the switch may have closed the connection
 			}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"sluice/internal/control"
 )
 
-// Soak is a switch under load for as long as one likes, with links that flap.
+// Soak is a switch under load for any length of time, with flapping links.
 var Soak = bench.Scenario{
 	Name:  "soak",
 	Shows: "mixed load for as long as wanted, with flaps, reloads and scrapes: no loss, no disorder, no growth",
@@ -26,27 +26,26 @@ var Soak = bench.Scenario{
 	},
 }
 
-// soak is a run of the scenario.
+// soak is one run of the scenario.
 type soak struct {
 	bench.Options
 	speed     uint64 // bit/s of every port
 	forwarder *bed.InsideSwitch
 	bed       *bed.Bed
 	sent      []uint64 // by stream, when the load began
-	total     soakPart // from the beginning to the last part's end
-	part      soakPart // that is under way
+	total     soakPart // from the beginning to the end of the last part
+	part      soakPart // the current part
 }
 
-// soakPart is what happened in a part of the run.
+// soakPart is the result of a part of the run.
 type soakPart struct {
-	lost, disordered, drops int64         // lossless frames; drops are what the switch counts
-	flaps, looks            int           // of the link; at the switch's state
+	lost, disordered, drops int64         // lossless frames; drops are counted by the switch
+	flaps, looks            int           // of the link; readings of the switch's state
 	reloads                 int           // each with a scrape
-	slowest                 time.Duration // answer to a look
+	slowest                 time.Duration // longest time to read the state
 }
 
-// The hosts of the scenario. The first two send more to the third than it takes; the link of the
-// last one flaps.
+// Hosts. The first two send more to the third than its line takes; the link of the last one flaps.
 const (
 	soakFirst = iota
 	soakSecond
@@ -56,20 +55,19 @@ const (
 )
 
 const (
-	soakShortest = 20 * time.Second       // of a run that is not quick
-	soakUp       = 800 * time.Millisecond // for which the flapping link is up…
+	soakShortest = 20 * time.Second       // shortest run, except a quick one
+	soakUp       = 800 * time.Millisecond // how long the flapping link is up…
 	soakDown     = 200 * time.Millisecond // … and down
-	soakLook     = 50 * time.Millisecond  // between two looks at the switch's state
+	soakLook     = 50 * time.Millisecond  // between two readings of the switch's state
 )
 
-// soakStream is a stream and how much of its sender's line it takes.
+// soakStream is a stream with its share of its sender's line.
 type soakStream struct {
 	bed.Stream
 	share float64
 }
 
-// soakStreams are the load. What comes from or goes to the flapping link may be lost, and so may
-// what is lossy.
+// soakStreams are the load. Lossy frames, and frames from or to the flapping link, may be lost.
 var soakStreams = []soakStream{
 	{bed.Stream{From: soakFirst, To: soakThird, Priority: bed.LosslessPriority, Length: 1514}, 0.6},
 	{bed.Stream{From: soakSecond, To: soakThird, Priority: bed.LosslessPriority, Length: 1514}, 0.6},
@@ -81,10 +79,10 @@ var soakStreams = []soakStream{
 	{bed.Stream{From: soakFlapping, To: soakFirst, Length: 60, Hello: true}, 0.0005},
 }
 
-// soakLossless tells whether not a frame of a stream may be lost.
+// soakLossless reports whether no frame of a stream may be lost.
 func soakLossless(i int) bool { return soakStreams[i].Priority == bed.LosslessPriority }
 
-// What is measured.
+// Metrics.
 const (
 	soakLost       = "lossless frames lost"
 	soakDisorder   = "lossless frames out of order or twice"
@@ -96,14 +94,14 @@ const (
 	soakSnapshot   = "slowest answer to a look at the switch's state"
 	soakFlapsCount = "flaps of a link"
 	soakReloads    = "reloads and scrapes"
-	soakGrown      = ", last part of the first" // of a metric: how many times as much
-	soakGrowth     = 1.1                        // of memory and descriptors: the most that is no growth
+	soakGrown      = ", last part of the first" // suffix of a metric: last part relative to the first
+	soakGrowth     = 1.1                        // of memory and descriptors: the largest ratio without growth
 )
 
-// inAll returns the name of a metric of the whole run, where the metric is that of a part.
+// inAll returns the name of the whole run's metric for the metric of a part.
 func inAll(metric string) string { return metric + ", in all" }
 
-// run loads the switch for o.Duration, or soakShortest if that is longer, in so many parts as there
+// run loads the switch for o.Duration, or soakShortest if that is longer, in as many parts as there
 // are trials.
 func (s *soak) run(ctx context.Context, r *bench.Report) (err error) {
 	total := max(s.Duration, soakShortest)
@@ -140,8 +138,8 @@ func (s *soak) run(ctx context.Context, r *bench.Report) (err error) {
 	return s.load(ctx, r, total)
 }
 
-// load measures part by part. Loss while frames are under way is of those that later ones have
-// overtaken; the last part counts to the last frame.
+// load measures part by part. In a part, frames count as lost when later frames have overtaken
+// them; the last part counts every lost frame.
 func (s *soak) load(ctx context.Context, r *bench.Report, total time.Duration) error {
 	s.sent = s.bed.Sent()
 	s.bed.Begin()
@@ -175,8 +173,8 @@ func (s *soak) load(ctx context.Context, r *bench.Report, total time.Duration) e
 	return nil
 }
 
-// account completes the part that ends, and the total. Up to the end loss is by gaps in what has
-// come; in the end, by what was sent.
+// account completes the current part and the total. Before the end, lost frames are gaps in the
+// sequence numbers received; at the end, they are all frames sent and not received.
 func (s *soak) account(now bed.Statistics, end bool) error {
 	state, err := s.state()
 	if err != nil {
@@ -205,7 +203,7 @@ func (s *soak) account(now bed.Statistics, end bool) error {
 	return nil
 }
 
-// disturb has the link flap, at least once, and reads the switch's state for a time. The switch
+// disturb makes the link flap, at least once, and reads the switch's state for d. The switch
 // reloads while the link is down.
 func (s *soak) disturb(ctx context.Context, d time.Duration) error {
 	end, up, next := time.Now().Add(d), true, time.Now().Add(soakUp)
@@ -231,7 +229,7 @@ func (s *soak) disturb(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// reload has the switch reload and scrapes its metrics, if it is time for that.
+// reload reloads the switch and scrapes its metrics, if now is set.
 func (s *soak) reload(ctx context.Context, now bool) error {
 	if !now {
 		return nil
@@ -242,7 +240,7 @@ func (s *soak) reload(ctx context.Context, now bool) error {
 	return errors.Join(s.forwarder.Reload(ctx, s.bed.Site, more), s.forwarder.Scrape())
 }
 
-// setLink sets the link that flaps up or down, at the host.
+// setLink sets the flapping link up or down, at the host.
 func (s *soak) setLink(up bool) error {
 	return s.bed.Hosts.Do(func() error {
 		link, err := netlink.LinkByName(bed.HostDevice(soakFlapping))
@@ -306,7 +304,7 @@ func (s *soak) add(r *bench.Report, round int, from, to bed.Statistics) error {
 	return nil
 }
 
-// addTotal adds what the parts that have ended come to.
+// addTotal adds the totals of the completed parts.
 func (s *soak) addTotal(r *bench.Report) {
 	name := s.forwarder.Name()
 	round := len(r.Values(name, soakForwarded)) - 1
@@ -329,10 +327,10 @@ func (s *soak) addTotal(r *bench.Report) {
 	}
 }
 
-// residentMemory returns the bytes that this process holds in memory: the second field of
-// proc_pid_statm(5), in pages. The buffers of frames do not count; they never change, and are so
-// many that they would hide what grows. If they are in hugepages that were set aside, the kernel
-// has not counted them.
+// residentMemory returns the resident memory of this process, in bytes: the second field of
+// proc_pid_statm(5), in pages. It excludes frame buffers, which never change and would hide a
+// growth because of their size. The kernel does not count buffers in reserved hugepages in the
+// first place.
 func residentMemory() (float64, error) {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"sluice/bench/bed"
 )
 
-// TXOnly is how fast frames can be given to a device.
+// TXOnly is the rate at which frames can be sent to a device.
 var TXOnly = bench.Scenario{
 	Name:  "txonly",
 	Shows: "packets/s of frames made in memory into a veth device: the transmitter, and an AF_XDP socket",
@@ -19,7 +19,7 @@ var TXOnly = bench.Scenario{
 	Run:   runTXOnly,
 }
 
-// The subjects.
+// Subjects.
 const (
 	txonlyTransmitter = "transmitter"
 	txonlySocket      = "socket"
@@ -31,8 +31,8 @@ const (
 )
 
 func runTXOnly(ctx context.Context, o bench.Options, r *bench.Report) error {
-	// As for sluice's own workers: the runtime needs places beside that of a thread which never
-	// yields its own.
+	// As for the workers of sluice: the thread never yields its P, so the runtime needs more of
+	// them.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 3)))
 	x := txonly{Options: o}
 	var subjects []bench.Subject
@@ -63,7 +63,7 @@ func runTXOnly(ctx context.Context, o bench.Options, r *bench.Report) error {
 	return r.Interleave(ctx, o, subjects)
 }
 
-// announceTXOnly asks for the ratios.
+// announceTXOnly requests the ratios.
 func announceTXOnly(r *bench.Report, length int) {
 	size := wireLength(length)
 	r.Compare(fmt.Sprintf("vs_testpmd_%dB", size), of(txonlyRate, length), txonlyTransmitter, "testpmd", bench.Higher)
@@ -82,8 +82,8 @@ func (x *txonly) subject(s bed.Forwarder, length int, peer bool) bench.Subject {
 	}
 }
 
-// Measure returns how many packets/s of a sender arrive. Like overload, it repeats what others
-// disturb.
+// Measure returns the packets/s of a sender that arrive. Like Overload, it repeats disturbed
+// trials.
 func (x *txonly) Measure(ctx context.Context, s bed.Forwarder) (rate float64, detail map[string]float64, err error) {
 	b, err := bed.New(bed.Params{Ports: 1, CPUs: x.CPUs})
 	if err != nil {
@@ -128,8 +128,8 @@ func (x *txonly) awaitArrival(ctx context.Context, b *bed.Bed) error {
 	return bed.Pause(ctx, txonlyWarmUp)
 }
 
-// count counts what arrives in a trial. They are no test frames, but testpmd's or as much to the
-// sink.
+// count counts the frames that arrive in a trial. For the sink they are not test frames: testpmd
+// makes its own, and so does memorySender.
 func (x *txonly) count(ctx context.Context, b *bed.Bed) (map[string]float64, error) {
 	threads := b.Forwarder.(interface {
 		Threads() (map[string]bed.Thread, error)
@@ -152,7 +152,7 @@ func (x *txonly) count(ctx context.Context, b *bed.Bed) (map[string]float64, err
 	}
 	var without, ran time.Duration
 	for number, t := range after {
-		if used := t.Ran - before[number].Ran; used > elapsed/2 { // the others sleep
+		if used := t.Ran - before[number].Ran; used > elapsed/2 { // the other threads sleep
 			without = max(without, bed.WithoutCPU(elapsed, t.Since(before[number])))
 			ran += used
 		}

@@ -18,8 +18,8 @@ import (
 	"sluice/pmd/afxdp"
 )
 
-// memorySender sends frames that lie in memory through a port of pmd/afxdp as fast as the port
-// takes them: a Forwarder that forwards nothing.
+// memorySender sends frames from memory through a port of pmd/afxdp as fast as the port takes them.
+// It is a Forwarder that does not forward.
 type memorySender struct {
 	name          string
 	length        int  // of the frames, bytes without FCS
@@ -36,10 +36,10 @@ type memorySender struct {
 }
 
 const (
-	senderRing    = 2048 // descriptors, as many as testpmd's rings have
+	senderRing    = 2048 // descriptors, as in testpmd's rings
 	senderBuffers = 2 * senderRing
 	senderSize    = 2048 // bytes of a buffer
-	senderFill    = 64   // buffers to receive what nobody sends
+	senderFill    = 64   // receive buffers, which stay unused
 )
 
 // Name implements Forwarder.
@@ -94,17 +94,17 @@ func (m *memorySender) open(device string) (err error) {
 	if who, why := m.port.TX(); m.byTransmitter != (who == afxdp.TXTransmitter) {
 		return fmt.Errorf("bench: the %s sends: %w", who, why)
 	}
-	const localExperimental = 0x88b6 // IEEE 802, 9.2.3: the second one, which is not the test frames'
+	const localExperimental = 0x88b6 // IEEE 802, 9.2.3: the second one; test frames use the first
 	for i := range uint32(senderBuffers) {
 		b := m.memory.Buffer(i)
-		b[0], b[6] = 2, 2 // addresses, locally administered
+		b[0], b[6] = 2, 2 // locally administered addresses
 		binary.BigEndian.PutUint16(b[12:], localExperimental)
 	}
 	return nil
 }
 
-// send sends until Stop. All frames are equal, and all but those of the fill ring are sent; those
-// sent last are the first to be sent again.
+// send sends until Stop. All frames are equal. All buffers except those of the fill ring are used;
+// the last ones sent are reused first.
 func (m *memorySender) send() {
 	m.thread.Store(int64(unix.Gettid()))
 	var burst [64]pmd.Desc
@@ -127,7 +127,7 @@ func (m *memorySender) send() {
 	}
 }
 
-// Threads returns the thread that hands over frames, and the transmitter's as one.
+// Threads returns the thread that hands over frames and the transmitter's thread as one.
 func (m *memorySender) Threads() (map[string]bed.Thread, error) {
 	number := strconv.FormatInt(m.thread.Load(), 10)
 	t, err := bed.ReadThread("/proc/self/task/" + number)
@@ -145,7 +145,7 @@ func (m *memorySender) Threads() (map[string]bed.Thread, error) {
 	return all, nil
 }
 
-// lost returns how many frames were lost since Start that the driver knows of.
+// lost returns how many frames the driver has lost since Start, as far as it counts them.
 func (m *memorySender) lost() uint64 { return m.port.Stats().Lost() }
 
 // Stop implements Forwarder.

@@ -1,5 +1,5 @@
-// Package veth has scenarios that are measured on real devices: veth pairs between namespaces, with
-// the bed of bench/bed.
+// Package veth has scenarios on real devices: veth pairs between namespaces, on the test bed of
+// bench/bed.
 package veth
 
 import (
@@ -16,7 +16,7 @@ import (
 	"sluice/internal/frame"
 )
 
-// Veth is this switch beside its peers: rates, losses and latency.
+// Veth compares this switch with its peers: rates, loss and latency.
 var Veth = bench.Scenario{
 	Name:  "veth",
 	Shows: "packets/s, loss and latency from one veth device to another: MRR, NDR, PDR, latency under load",
@@ -26,7 +26,7 @@ var Veth = bench.Scenario{
 	},
 }
 
-// VethAlone turns the layout around: the CPU that the generator gives up is the transmitter's.
+// VethAlone swaps the roles of the CPUs: the transmitter has the one that the generator gives up.
 var VethAlone = bench.Scenario{
 	Name:  "veth-own",
 	Shows: "the same with a CPU for the transmitter alone, while worker and generator share the other",
@@ -43,28 +43,27 @@ var VethAlone = bench.Scenario{
 	},
 }
 
-// veth says what runs. The zero value of all but the options is a choice that makes sense.
+// veth is one run of the scenario. Zero values, except in Options, have useful defaults.
 type veth struct {
 	bench.Options
-	// the first is compared with the others; none: sluice, and all its peers that are there
+	// the first is compared with the others; none: sluice and all peers that are installed
 	forwarders []bed.Forwarder
-	lossless   bool                          // sluice without loss is measured, too
-	beat       time.Duration                 // of the generator, see bedParams
-	lengths    []int                         // of the frames, bytes without FCS
-	attempts   int                           // at a trial that others disturb
+	lossless   bool                          // also measure lossless sluice
+	beat       time.Duration                 // of the generator, see bed.Params
+	lengths    []int                         // of frames, bytes without FCS
+	attempts   int                           // at a trial that other processes disturb
 	latencies  map[latencyOf]*live.Histogram // at commonLoad, of all rounds
 }
 
 const vethLossless = "sluice_lossless"
 
-// run has each forwarder measured once a round, in turns that go backwards every other round:
+// run measures each forwarder once per round, in turns whose order is reversed every other round:
 //
 //	generator → h0 — s0 → forwarder → s1 — h1 → sink
 //
-// with s0 and s1 in a namespace of the switch, h0 and h1 in one of the hosts. Each turn has devices
-// of its own: nothing that a forwarder leaves behind meets the next one. When all have had their
-// turn, and the rate is known that all can take, they have another one, for their latency at that
-// rate.
+// s0 and s1 are in a namespace of the switch, h0 and h1 in one of the hosts. Each turn has new
+// devices, so a forwarder can't affect the next one. After all turns, when the rate that all can
+// forward is known, each has another turn to measure its latency at that rate.
 func (v *veth) run(ctx context.Context, r *bench.Report) error {
 	v.setDefaults(r)
 	v.announce(r)
@@ -128,7 +127,7 @@ func addIfPresent[F bed.Forwarder](v *veth, r *bench.Report, name string, peer f
 	}
 }
 
-// lengths returns those of the frames to measure with: bytes without FCS.
+// lengths returns the frame lengths to measure, in bytes without FCS.
 func lengths(o *bench.Options) (all []int) {
 	for _, size := range o.Sizes {
 		all = append(all, size-wireLength(0))
@@ -142,7 +141,7 @@ func lengths(o *bench.Options) (all []int) {
 	return []int{60, 508, 1514}
 }
 
-// What is measured of a forwarder, besides its latency.
+// Metrics of a forwarder, besides latency.
 const (
 	metricMRR     = "MRR"
 	metricNDR     = "NDR"
@@ -156,10 +155,10 @@ const (
 // of returns the name of a metric with frames of a length.
 func of(metric string, length int) string { return fmt.Sprintf("%s, %d B", metric, wireLength(length)) }
 
-// wireLength is a frame's length with its FCS, by which it is known.
+// wireLength returns a frame's length with its FCS, as shown in reports.
 func wireLength(length int) int { return length + 4 }
 
-// announce asks for the ratios and says what they mean.
+// announce requests the ratios and explains them.
 func (v *veth) announce(r *bench.Report) {
 	subject := v.forwarders[0].Name()
 	for _, length := range v.lengths {
@@ -210,7 +209,7 @@ func (v *veth) compareTransmitter(r *bench.Report, length int) {
 	}
 }
 
-// explain says what is measured, and how.
+// explain notes what is measured, and how.
 func (v *veth) explain(r *bench.Report) {
 	r.Note("MRR: packets/s received under overload. NDR and PDR: the highest rates with loss ratios of at most 0 " +
 		"and 0.005. " +
@@ -261,7 +260,7 @@ func (v *veth) explain(r *bench.Report) {
 		"(%s, %s). There was no adapter: nothing here says how fast anybody is on one.", metricProgram, metricKernel)
 }
 
-// addVersions reports what forwarders have said of themselves once they were started.
+// addVersions adds the versions that forwarders have reported.
 func (v *veth) addVersions(r *bench.Report) {
 	for _, f := range v.forwarders {
 		if v, ok := f.(interface{ Version() string }); ok && v.Version() != "" {
@@ -270,7 +269,7 @@ func (v *veth) addVersions(r *bench.Report) {
 	}
 }
 
-// table puts the medians side by side.
+// table shows the medians side by side.
 func (v *veth) table(r *bench.Report) {
 	t := bench.Table{
 		Title: "Medians",
@@ -302,7 +301,7 @@ func (v *veth) table(r *bench.Report) {
 	r.Table(t)
 }
 
-// turn is that of one forwarder, with frames of a length.
+// turn is the turn of one forwarder, with frames of a length.
 type turn struct {
 	*veth
 	report    *bench.Report
@@ -310,10 +309,10 @@ type turn struct {
 	length    int
 	round     int
 	bed       *bed.Bed
-	discarded float64 // frames lost in trials that others disturbed and that were made again
+	discarded float64 // frames lost in trials that other processes disturbed and that were repeated
 }
 
-// takeTurns has every forwarder measured on devices of its own, in turns. A peer that can't be is
+// takeTurns measures every forwarder in turn, on new devices. A peer that can't be measured is
 // reported as absent from then on.
 func (v *veth) takeTurns(ctx context.Context, r *bench.Report, length, round int,
 	measure func(ctx context.Context, t *turn) error) error {
@@ -358,7 +357,7 @@ func (t *turn) note(format string, args ...any) {
 		fmt.Sprintf(format, args...))
 }
 
-// Measure is all but the latency at the common rate.
+// Measure measures everything but the latency at the common rate.
 func (t *turn) Measure(ctx context.Context) error {
 	over, err := t.bed.Overload(ctx, 0, t.Duration/2, bed.WarmUpTime, t.attempts)
 	if err != nil {
@@ -390,8 +389,8 @@ func (t *turn) Measure(ctx context.Context) error {
 	return nil
 }
 
-// addOverload adds an overload's trials. If the generator is the bound, the MRR is only known to be
-// no less.
+// addOverload adds an overload's trials. If the generator was the bottleneck, the MRR is a lower
+// bound.
 func (t *turn) addOverload(o *bed.Overloaded, bound bool) {
 	t.add(metricMRR, "packets/s", o.Rate, bound, map[string]float64{
 		"seconds": o.Seconds, "offered": o.Offered, "sent": float64(o.Frames.Sent), "count": float64(o.Frames.Received),
@@ -410,7 +409,7 @@ func (t *turn) addOverload(o *bed.Overloaded, bound bool) {
 	t.report.NoteDisturbed(fmt.Sprintf("%s, %s", t.forwarder.Name(), of(metricMRR, t.length)), t.round, o.Disturbed)
 }
 
-// addSearched adds what a search has found.
+// addSearched adds the results of a search.
 func (t *turn) addSearched(o *bed.Overloaded, found *bench.Searched) {
 	for i, metric := range []string{metricNDR, metricPDR} {
 		f := found.Goals[i]
@@ -434,8 +433,8 @@ func (t *turn) addSearched(o *bed.Overloaded, found *bench.Searched) {
 	}
 }
 
-// turnLossless has a lossless forwarder, and a host that obeys it, sustain more than the first
-// forwarder can take. The host's line carries no more than it offers.
+// turnLossless measures a lossless forwarder with a host that honours its PFC. The host offers its
+// line rate, a third more than the first forwarder's MRR.
 func (v *veth) turnLossless(ctx context.Context, r *bench.Report, length, round int) (err error) {
 	mrr := r.Values(v.forwarders[0].Name(), of(metricMRR, length))
 	speed := uint64(4 * mrr[len(mrr)-1] / 3 * float64(8*(length+frame.WireOverhead)))
@@ -455,7 +454,7 @@ func (v *veth) turnLossless(ctx context.Context, r *bench.Report, length, round 
 		return err
 	}
 	t := &turn{veth: v, report: r, forwarder: f, length: length, round: round}
-	t.addOverload(&over, false) // what is offered is what PFC lets the host send
+	t.addOverload(&over, false) // PFC determines the offered rate
 	if round == 0 {
 		bed.NoteSetup(r, fmt.Sprintf("%s with %d B", vethLossless, wireLength(length)), f)
 	}
@@ -464,8 +463,8 @@ func (v *veth) turnLossless(ctx context.Context, r *bench.Report, length, round 
 	return nil
 }
 
-// bed is two hosts, of which the first sends. The other one says a word, for those who learn
-// addresses.
+// bed returns the parameters of a bed with two hosts. The first one sends; the other one only
+// announces its address.
 func (v *veth) bed(length int) bed.Params {
 	return bed.Params{
 		Ports: 2, CPUs: v.CPUs, Beat: v.beat,
@@ -474,10 +473,10 @@ func (v *veth) bed(length int) bed.Params {
 	}
 }
 
-// search looks for NDR and PDR from far below the rate that was received under overload, which
-// costs some forwarders more than a load that they can take, up to what the generator could offer.
-// A rate keeps its goal if most of three trials do. All are short, for ten rounds of four
-// forwarders and three lengths are many.
+// search returns the parameters of the search for NDR and PDR. Its range begins far below the rate
+// received under overload, since overload costs some forwarders more than a load that they can
+// forward, and ends at what the generator can offer. A rate keeps its goal if most of three trials
+// do. All trials are short, because there are ten rounds of four forwarders and three lengths.
 func (v *veth) search(o *bed.Overloaded) bench.SearchParams {
 	p := bench.SearchParams{
 		Min: o.Rate / 100, Max: max(o.Rate, o.Offered), Width: 0.005, Goals: []float64{0, 0.005},

@@ -66,14 +66,14 @@ func TestVethGoesOn(t *testing.T) {
 	}
 }
 
-// someTurn is one that is not measured but told its figures.
+// someTurn returns a turn without measurements, for given figures.
 func someTurn(round int, r *bench.Report) *turn {
 	r.Absent = map[string]string{}
 	return &turn{veth: &veth{}, report: r, forwarder: bed.NewProgram("some", "", nil), length: 60, round: round}
 }
 
-// TestGeneratorIsNotMeasured: where it had no more to offer, MRR and NDR are marked, and there is
-// no ratio of the two.
+// TestGeneratorIsNotMeasured: if the generator was the bottleneck, MRR and NDR are marked as
+// bounds, and have no ratio.
 func TestGeneratorIsNotMeasured(t *testing.T) {
 	for _, c := range []struct {
 		what               string
@@ -101,7 +101,7 @@ func TestGeneratorIsNotMeasured(t *testing.T) {
 	}
 }
 
-// TestVethSizes are chosen with FCS, and stand in the command that measures again.
+// TestVethSizes are chosen with FCS, and appear in the command that repeats the measurement.
 func TestVethSizes(t *testing.T) {
 	r := &bench.Report{Scenario: "veth", Absent: map[string]string{}, Settings: bench.Settings{Sizes: []int{64, 1280}}}
 	v := &veth{Options: bench.Options{Sizes: r.Settings.Sizes}}
@@ -111,7 +111,7 @@ func TestVethSizes(t *testing.T) {
 	}
 }
 
-// TestSearchRangeIsTheGenerators: up to what it can offer.
+// TestSearchRangeIsTheGenerators: the range ends at what the generator can offer.
 func TestSearchRangeIsTheGenerators(t *testing.T) {
 	v := &veth{Options: bench.Options{Duration: time.Second}}
 	if p := v.search(&bed.Overloaded{Rate: 100, Offered: 700}); p.Max != 700 || p.Min != 1 {
@@ -119,7 +119,7 @@ func TestSearchRangeIsTheGenerators(t *testing.T) {
 	}
 }
 
-// TestBetween has looks whose figures are known.
+// TestBetween has looks with known figures.
 func TestBetween(t *testing.T) {
 	start := time.Now()
 	from := bed.Look{
@@ -152,8 +152,8 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// TestTurnsDoNotDisturb: what threads wait for each other that share a CPU by design is not what
-// others took.
+// TestTurnsDoNotDisturb: the time that threads sharing a CPU by design wait for each other is not a
+// disturbance.
 func TestTurnsDoNotDisturb(t *testing.T) {
 	const here, there = "CPU 0", "CPU 1"
 	start := time.Now()
@@ -191,7 +191,7 @@ func TestTurnsDoNotDisturb(t *testing.T) {
 	}
 }
 
-// TestFallbackIsTold has a switch say what its sockets do.
+// TestFallbackIsTold has a switch report ports served by their sockets.
 func TestFallbackIsTold(t *testing.T) {
 	r := bed.NewTransmitterSluice(bed.VethTransmitter, "", bed.TransmitterConfig)
 	r.Watch("port open")

@@ -11,7 +11,7 @@ import (
 	"sluice/internal/frame"
 )
 
-// Buffer is how much of a burst the buffers hold.
+// Buffer is how large a burst the buffers hold.
 var Buffer = bench.Scenario{
 	Name:   "buffer",
 	Shows:  "buffer size by RFC 8239's point of inflection, and the largest microburst that loses nothing",
@@ -27,13 +27,13 @@ const (
 
 	bufferRate  = 10e9
 	bufferQueue = 256     // cells of the lossy egress queue
-	bufferShare = 512     // cells that a port's traffic in a class may hold: it doesn't bind here
-	bufferGrain = 2000    // ns of virtual time between two looks at the counters
-	bufferQuiet = 100_000 // ns until the switch knows where the target is
+	bufferShare = 512     // cells that a port's traffic in a class may hold: not a limit here
+	bufferGrain = 2000    // ns of virtual time between two readings of the counters
+	bufferQuiet = 100_000 // ns until the switch has learned the target's address
 	bufferMAC   = frame.MAC(0x0200_0000_0001)
 )
 
-// bufferSizes are RFC 2544's, and some that fill their cells, in bytes with FCS.
+// bufferSizes are the sizes of RFC 2544 and some that fill their cells, in bytes with FCS.
 var bufferSizes = []int{64, 128, 164, 256, 512, 1024, 1280, 1444, 1518}
 
 func runBuffer(ctx context.Context, o bench.Options, r *bench.Report) error {
@@ -112,20 +112,20 @@ func addInflections(ctx context.Context, o bench.Options, r *bench.Report, sizes
 	return nil
 }
 
-// bufferHolds returns how many frames of a size fit the queue, by what is configured.
+// bufferHolds returns how many frames of a size fit the configured queue.
 func bufferHolds(size int) int { return bufferQueue / sim.DivideUp(size-frame.FCS, sim.CellSize) }
 
-// inflection is where the latency stops growing.
+// inflection is the point at which the latency stops growing.
 type inflection struct {
-	frames       int // sent by the oversubscribing port up to the first loss; 0: there was none
+	frames       int // sent by the oversubscribing port up to the first loss; 0: no loss
 	latency      int64
-	latencyLater int64 // ns, at the most, when twice as much was sent
+	latencyLater int64 // ns, the maximum when twice as many were sent
 	lost         int
 	points       [][2]float64
 }
 
-// bufferLab is a switch with a target behind port 0, which has said where it is, and senders behind
-// the others.
+// bufferLab is a switch with a target behind port 0, whose address it knows, and senders behind the
+// other ports.
 type bufferLab struct {
 	*sim.Fabric
 	sw      *sim.Switch
@@ -163,10 +163,10 @@ func newBufferLab(lossless bool, flows []host.Flow, seed uint64) (*bufferLab, er
 	return x, err
 }
 
-// sent returns what a sender has sent so far.
+// sent returns how many frames a sender has sent so far.
 func (x *bufferLab) sent(sender int) int { return int(x.senders[sender].Stats(x.Now()).Sent[0].Frames) }
 
-// Latency returns the longest that a frame of a sender took from the wire, ns.
+// Latency returns the longest latency of a sender's frames from the wire, ns.
 func (x *bufferLab) Latency(sender uint32) int64 {
 	for _, f := range x.target.Stats(x.Now()).Received {
 		if f.ID == sender {
@@ -176,7 +176,7 @@ func (x *bufferLab) Latency(sender uint32) int64 {
 	return 0
 }
 
-// dropped returns the frames that the switch has dropped.
+// dropped returns how many frames the switch has dropped.
 func (x *bufferLab) dropped() (n int) {
 	ports := x.sw.Ports(x.Now())
 	for i := range ports {
@@ -209,7 +209,7 @@ func measureInflection(size int, lossless bool, seed uint64) (p inflection, err 
 	return p, x.Check()
 }
 
-// addMicrobursts looks for the largest bursts that lose nothing.
+// addMicrobursts searches for the largest bursts without loss.
 func addMicrobursts(ctx context.Context, o bench.Options, r *bench.Report, senders []int) error {
 	t := bench.Table{
 		Title: "The largest microburst without loss (RFC 8239, section 4), frames of all senders together",
@@ -249,7 +249,7 @@ func addMicrobursts(ctx context.Context, o bench.Options, r *bench.Report, sende
 	return nil
 }
 
-// largestBurst returns the most frames a sender that lose nothing.
+// largestBurst returns the most frames per sender without loss.
 func largestBurst(senders, size int, seed uint64) (int, error) {
 	good, bad := 0, 4*bufferQueue
 	for bad-good > 1 {
@@ -267,7 +267,7 @@ func largestBurst(senders, size int, seed uint64) (int, error) {
 	return good, nil
 }
 
-// burstLoss returns how many frames are lost of a burst from each sender at once.
+// burstLoss returns how many frames are lost of simultaneous bursts from all senders.
 func burstLoss(senders, frames, size int, lossless bool, seed uint64) (lost int, err error) {
 	flows := make([]host.Flow, senders)
 	for i := range flows {

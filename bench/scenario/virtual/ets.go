@@ -1,4 +1,4 @@
-// Package virtual has scenarios in virtual time, on the fabrics of bench/sim: their figures are
+// Package virtual has scenarios in virtual time, on the fabrics of bench/sim. Their results are
 // exact and the same on every machine.
 package virtual
 
@@ -27,9 +27,8 @@ var ETS = bench.Scenario{
 	Run:    runETS,
 }
 
-// etsMix is traffic of several classes for one port, of which it is known what each is to get. A
-// whole switch, as a file configures it, divides the port; the scheduler alone is tested for longer
-// in its own package.
+// etsMix is traffic of several classes to one port, with known shares. A whole switch with a
+// configuration file divides the port; package sched tests the scheduler alone, for longer.
 type etsMix struct {
 	name    string
 	source  string
@@ -37,17 +36,17 @@ type etsMix struct {
 	classes []etsClass
 }
 
-// etsClass is a class of traffic, from two servers that offer half of it each.
+// etsClass is a class of traffic from two servers, each offering half of it.
 type etsClass struct {
 	name    string
-	pcp     [2]uint8 // from either server
-	size    [2]int   // of the frames from either server, bytes without FCS; 0: the longest
+	pcp     [2]uint8 // from each server
+	size    [2]int   // frame sizes from each server, bytes without FCS; 0: the longest
 	offered float64  // Gbit/s on the wire, preamble and gap included
 	want    float64  // the same
-	lost    bool     // what is offered beyond want is lost; otherwise nothing is
+	lost    bool     // traffic beyond want is lost; otherwise nothing is
 }
 
-// The classes of Huawei's documents. Of every class one server has the longest frames, the other
+// The classes of Huawei's documents. In every class one server sends the longest frames, the other
 // shorter ones.
 func etsLAN(offered, want float64) etsClass {
 	return etsClass{"LAN", [2]uint8{0, 5}, [2]int{300, 0}, offered, want, want < offered}
@@ -67,8 +66,8 @@ const (
 	etsKernel  = "the self-test of Linux's sch_ets, whose quanta are a hundred times these weights"
 )
 
-// modulesSwitch has the priority groups that are the default: LAN and SAN with 50 % each, IPC
-// before both.
+// modulesSwitch has the default priority groups: LAN and SAN with 50 % each, IPC with strict
+// priority over both.
 const modulesSwitch = `
 memory: {buffers: 16384, buffer_size: 16384B, cell: 256B}
 classes:
@@ -81,7 +80,7 @@ ports:
   - {device: b, speed: 10G, mtu: 9198, in_flight: 64KB, response: 5us}
 `
 
-// kernelSwitch has queues of these weights in one group, and CoS 7 before them.
+// kernelSwitch has queues of these weights in one group, and CoS 7 with strict priority over them.
 func kernelSwitch(weights ...int) string {
 	queues := ""
 	for cos, w := range weights {
@@ -104,7 +103,7 @@ ports:
 ` + ports
 }
 
-// kernelMix overloads queues of these weights; a strict one takes some Gbit/s before.
+// kernelMix overloads queues of these weights; strict traffic takes its Gbit/s first.
 func kernelMix(name string, strict float64, weights ...int) etsMix {
 	m := etsMix{name: name, source: etsKernel, file: kernelSwitch(weights...)}
 	sum := 0
@@ -124,10 +123,10 @@ func kernelMix(name string, strict float64, weights ...int) etsMix {
 	return m
 }
 
-// etsMixes are all that is measured. In the figure of the switch modules, at t1 and t2 all traffic
-// goes through, at t2 also what LAN takes beyond its half because SAN leaves it; at t3 LAN loses 1
-// Gbit/s. SwitchA has weights 60 for LAN and 40 for SAN, of what IPC leaves; what LAN offers beyond
-// that is lost, SAN is stopped by PFC.
+// etsMixes are all mixes. In the figure of the switch modules, all traffic gets through at t1 and
+// t2; at t2 LAN exceeds its half because SAN does not use its own; at t3 LAN loses 1 Gbit/s.
+// SwitchA divides what IPC leaves with weights 60 for LAN and 40 for SAN: excess LAN traffic is
+// lost, SAN is paused by PFC.
 var etsMixes = []etsMix{
 	{"figure, t1", etsModules, modulesSwitch, []etsClass{etsLAN(3, 3), etsSAN(3, 3), etsIPC(3, 3)}},
 	{"figure, t2", etsModules, modulesSwitch, []etsClass{etsLAN(5, 5), etsSAN(3, 3), etsIPC(2, 2)}},
@@ -192,7 +191,7 @@ func (m etsMix) load() (*config.Config, error) {
 	return config.Parse("switch.yaml", []byte(m.file))
 }
 
-// etsShare is what became of a class.
+// etsShare is the result for a class.
 type etsShare struct {
 	got, lost  float64 // Gbit/s on the wire
 	framesLost uint64  // in all
@@ -200,13 +199,13 @@ type etsShare struct {
 
 const (
 	etsVLAN   = 2094
-	etsSettle = 20_000_000 // ns until queues are as long as they get
+	etsSettle = 20_000_000 // ns until queues have reached their full length
 	etsTarget = frame.MAC(0x0200_0000_00ff)
 	etsServer = frame.MAC(0x0200_0000_000a) // and the next
 )
 
-// etsFabric is a switch with three ports: behind the first is the target of everything, behind the
-// others a server each.
+// etsFabric is a switch with three ports: behind the first is the target of all traffic, behind
+// each of the others a server.
 type etsFabric struct {
 	*sim.Fabric
 	sw      *sim.Switch
@@ -215,8 +214,8 @@ type etsFabric struct {
 	servers []*sim.Host
 }
 
-// run measures for length ns of virtual time, and then waits for what is on its way to count what
-// was lost in all.
+// run measures for length ns of virtual time. Then it waits for frames in flight, to count all lost
+// frames.
 func (m etsMix) run(length int64, seed uint64) (shares []etsShare, err error) {
 	c, err := m.load()
 	if err != nil {
@@ -249,7 +248,8 @@ func (m etsMix) run(length int64, seed uint64) (shares []etsShare, err error) {
 	return shares, x.check()
 }
 
-// build has the target say a word, so that the switch knows where it is, before the servers begin.
+// build lets the target send a frame before the servers start, so that the switch learns its
+// address.
 func (m etsMix) build(c *config.Config, seed uint64) (*etsFabric, error) {
 	x := &etsFabric{Fabric: sim.NewFabric(seed), config: c}
 	x.Untraced = true
@@ -279,7 +279,7 @@ func (x *etsFabric) host(port int, mac frame.MAC, flows ...host.Flow) (*sim.Host
 		host.Params{MAC: mac, Speed: p.Speed, InFlight: 16 << 10, Flows: flows, Priorities: 1 << sim.LosslessCoS})
 }
 
-// flows returns what a server sends. The ID of a flow ends in its PCP.
+// flows returns a server's flows. The low digits of a flow's ID are its PCP.
 func (m etsMix) flows(server, longest int) (flows []host.Flow) {
 	for _, c := range m.classes {
 		pcp, size := c.pcp[server], c.size[server]
@@ -332,7 +332,7 @@ func (x *etsFabric) sent() etsCounts {
 	return n
 }
 
-// check finds what must not be.
+// check finds errors that must not occur.
 func (x *etsFabric) check() error {
 	stats := x.target.Stats(x.Now())
 	for _, r := range stats.Received {

@@ -20,8 +20,8 @@ func TestScenarioETS(t *testing.T) {
 				if c.lost {
 					want = c.offered - c.want
 				}
-				// What is sent and not received may also wait: a megabyte more or less than when
-				// the measurement began.
+				// Frames that were sent and not received may also be queued: up to a megabyte more
+				// or less than when the measurement began.
 				const waits = 1e6 * 8 / 100e6 // Gbit/s
 				if math.Abs(d["lost"]-want) > waits+0.01*want || c.lost != (d["frames_lost"] > 0) {
 					t.Errorf("%s: %s loses %.4f Gbit/s and %v frames, want %.4f Gbit/s", m.name, c.name, d["lost"],

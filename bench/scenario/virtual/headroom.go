@@ -28,8 +28,8 @@ const (
 	headroomSwitch = "switch under siege"
 )
 
-// peerDelays are the times that a peer takes from the arrival of a PFC frame to its effect, ns.
-// 3072 are the 60 quanta of the standard at 10 Gbit/s.
+// peerDelays are the times from the arrival of a PFC frame at a peer to its effect, ns. 3072 ns are
+// the standard's 60 quanta at 10 Gbit/s.
 var peerDelays = []int64{100, 500, 1000, 2000, 3072, 5000, 10_000, 20_000, 50_000, 100_000}
 
 func headroomMetric(delay int64) string {
@@ -59,7 +59,7 @@ func headroomNotes(r *bench.Report) {
 		"and the last bit of a ring.")
 }
 
-// headroomLink is a link of 10 Gbit/s over 100 m of fibre with a peer that answers after delay ns.
+// headroomLink is a link of 10 Gbit/s over 100 m of fibre with a peer that responds after delay ns.
 func headroomLink(delay int64) headroom.Params {
 	const bitsPerNS = 10
 	return headroom.Params{
@@ -69,8 +69,8 @@ func headroomLink(delay int64) headroom.Params {
 	}
 }
 
-// addAttacks lets the worst link partner attack the headroom that the exact method computes, and a
-// longest frame less.
+// addAttacks lets the worst link partner attack the headroom of the exact method, and that headroom
+// less one longest frame.
 func addAttacks(ctx context.Context, o bench.Options, r *bench.Report) error {
 	t := bench.Table{
 		Title: "Headroom under the worst link partner: 10 Gbit/s, 100 m, MTU 1500, cells of 160 B",
@@ -121,7 +121,7 @@ func addAttacks(ctx context.Context, o bench.Options, r *bench.Report) error {
 	return nil
 }
 
-// addSieges does the same to a whole switch, once a round with another seed.
+// addSieges attacks a whole switch, with another seed in each round.
 func addSieges(ctx context.Context, o bench.Options, r *bench.Report) error {
 	for round := range o.Trials {
 		for _, delay := range []int64{1000, 3072, 20_000} {
@@ -153,7 +153,7 @@ func addSieges(ctx context.Context, o bench.Options, r *bench.Report) error {
 	return nil
 }
 
-// addMethods compares what every formula gives random links with what these can need.
+// addMethods compares the headroom that each formula gives random links with their real need.
 func addMethods(ctx context.Context, o bench.Options, r *bench.Report) error {
 	links := 1000
 	if o.Quick {
@@ -197,26 +197,26 @@ func addMethods(ctx context.Context, o bench.Options, r *bench.Report) error {
 	return nil
 }
 
-// siege is an attack on a port of a whole switch in a fabric: the sender's lossless frames are of
-// the worst length, the port's own TX ring is full of the shortest lossy ones, and the target
-// refuses the lossless class again and again.
+// siege is an attack on a port of a whole switch in a fabric. The sender's lossless frames have the
+// worst length, the port's own TX ring is full of shortest lossy frames, and the target stops and
+// resumes the lossless class repeatedly.
 //
 //	sender ── sw ── target
 //	           └─── other
 type siege struct {
 	PeerDelay int64 // ns from the arrival of a PFC frame at the sender to its effect
-	Short     int   // cells of headroom that the switch is short of
+	Short     int   // cells of headroom that the switch lacks
 	Seed      uint64
 }
 
-// siegeDamage is how a siege ended.
+// siegeDamage is the result of a siege.
 type siegeDamage struct {
 	Headroom int // cells that the switch computed
-	Used     int // cells in use at the most
+	Used     int // most cells in use
 	Dropped  uint64
 }
 
-// Run lays the siege.
+// Run runs the siege.
 func (x siege) Run() (d siegeDamage, err error) {
 	const sender, other, target = frame.MAC(0x0200_0000_000a), frame.MAC(0x0200_0000_000b), frame.MAC(0x0200_0000_00ff)
 	f := sim.NewFabric(x.Seed)

@@ -266,7 +266,7 @@ func (w *world) Reload() {
 }
 
 // flap unplugs a port's cable and plugs it in again. The peer sends again when the switch has
-// noticed the link and a pause it asks for would have taken effect.
+// noticed the link and had time to pause the peer.
 func (w *world) flap(port int) {
 	p := w.peers[port]
 	kept, onPause := p.traffic, p.onPause
