@@ -6,9 +6,9 @@ import (
 )
 
 // Drain is a receiver that empties its buffers faster than the link fills them, but stalls at
-// random for exponentially distributed times. So a buffer of any size sometimes overflows, a larger
-// one less often. The effect of buffer size and distance therefore shows as smooth curves rather
-// than steps.
+// random for exponentially distributed times. So a buffer of any size is sometimes too small, a
+// larger one less often. The effect of buffer size and distance therefore shows as smooth curves
+// rather than steps.
 type Drain struct {
 	Rate  uint64  // bit/s while it runs
 	Stall float64 // ns: the mean length of a stall; 0: it never stalls
