@@ -1,6 +1,7 @@
-// Package journal is where the program's log goes: records of slog, as text or JSON, from a level
-// on, and each message about each port only so often, since thousands of the same hide what
-// matters. Logging never blocks.
+// Package journal writes the program's log: slog records of a minimum level, as text or JSON. It
+// limits each message about each port, because thousands of the same message hide the others: in
+// the queue of lines, and in journald, whose own limit counts the lines of the whole service.
+// Logging never blocks.
 package journal
 
 import (
@@ -22,14 +23,14 @@ const (
 )
 
 const (
-	// burst and interval bound one message about one port: so many at once, then one each interval.
+	// burst and interval limit one message about one port: burst records at once, then one per
+	// interval.
 	burst    = 1000
 	interval = 10 * time.Millisecond
-	// maxMessages bounds what is remembered: of which kinds so much has come lately that there is
-	// something to remember. When they are more, those beyond share a bound.
+	// maxMessages limits the number of buckets. Further kinds of messages share one.
 	maxMessages = 1024
-	// silence is how long no record has come with a message before it is said how many were kept
-	// back.
+	// silence is the time without a record of a kind after which the number of suppressed ones is
+	// logged.
 	silence = time.Second
 )
 
@@ -53,21 +54,21 @@ func New(to io.Writer, level slog.Level, format Format) (*slog.Logger, *Writer, 
 	return slog.New(limit(handler(w))), w, nil
 }
 
-// limiter passes on so many records with one message about one port. How many it has kept back it
-// says with the next of them, or when none has come for a while, before the next record of any
-// kind.
+// limiter limits the records with one message about one port. It reports the number of suppressed
+// records with the next one that passes or, after a silence, before the next record of any kind.
 type limiter struct {
 	slog.Handler
-	*messages // shared with those made by With
+	*messages // shared with the handlers that WithAttrs and WithGroup return
 }
 
-// messages is what a limiter remembers.
+// messages holds the buckets of a log.
 type messages struct {
 	lock sync.Mutex
 	all  map[subject]*bucket
 }
 
-// subject is what a bound is for: a port that comes and goes all the time does not hide another.
+// subject is what a bucket limits. It has the port, so that one flapping port does not hide
+// another.
 type subject struct{ message, port string }
 
 func subjectOf(r slog.Record) subject {
@@ -81,11 +82,11 @@ func subjectOf(r slog.Record) subject {
 	return s
 }
 
-// bucket is what is left of a bound.
+// bucket is a token bucket.
 type bucket struct {
-	left       int       // records that may pass at once
-	at         time.Time // when left was counted
-	suppressed int       // since the last that passed
+	left       int       // records that may pass now
+	at         time.Time // when left was updated
+	suppressed int       // since the last record that passed
 	last       slog.Record
 }
 
@@ -93,7 +94,7 @@ func limit(h slog.Handler) slog.Handler {
 	return &limiter{h, &messages{all: map[subject]*bucket{}}}
 }
 
-// Handle implements slog.Handler. The time is that of the record.
+// Handle implements slog.Handler. It takes the time from the record.
 func (l *limiter) Handle(ctx context.Context, r slog.Record) error {
 	passes, suppressed, over := l.take(r)
 	for _, b := range over {
@@ -115,8 +116,8 @@ func (l *limiter) Handle(ctx context.Context, r slog.Record) error {
 	return l.Handler.Handle(ctx, r)
 }
 
-// take tells whether a record may pass, how many before it about the same did not, and what others
-// were kept back whose burst is over.
+// take reports whether a record may pass, how many records of its kind were suppressed before it,
+// and the kinds with suppressed records that have been silent since.
 func (m *messages) take(r slog.Record) (passes bool, suppressed int, over []bucket) {
 	m.lock.Lock()
 	defer m.lock.Unlock()
@@ -140,7 +141,7 @@ func (m *messages) take(r slog.Record) (passes bool, suppressed int, over []buck
 	return true, suppressed, over
 }
 
-// bucket returns what a record's subject may still do.
+// bucket returns the bucket of a record.
 func (m *messages) bucket(r slog.Record) *bucket {
 	key := subjectOf(r)
 	b := m.all[key]
@@ -151,7 +152,7 @@ func (m *messages) bucket(r slog.Record) *bucket {
 		m.forget(r.Time)
 	}
 	if len(m.all) >= maxMessages {
-		key = subject{} // which all others share
+		key = subject{} // the shared one
 	}
 	if b = m.all[key]; b == nil {
 		b = &bucket{left: burst, at: r.Time}
@@ -160,8 +161,8 @@ func (m *messages) bucket(r slog.Record) *bucket {
 	return b
 }
 
-// forget drops the bounds that are whole again, which are like new ones: so that the first record
-// of a kind does not share a bound with others, however many kinds there have been.
+// forget deletes full buckets, which are like new ones. So the first record of a new kind gets a
+// bucket of its own, however many kinds there have been.
 func (m *messages) forget(now time.Time) {
 	for key, b := range m.all {
 		if b.suppressed == 0 && b.left+int(now.Sub(b.at)/interval) >= burst {

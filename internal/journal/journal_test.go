@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// at logs a record at a time of the test's own.
+// at logs a record with a given time.
 func at(t *testing.T, log *slog.Logger, ms int, message string, args ...any) {
 	t.Helper()
 	r := slog.NewRecord(time.Unix(1000, 0).Add(time.Duration(ms)*time.Millisecond), slog.LevelWarn, message, 0)
@@ -21,7 +21,7 @@ func at(t *testing.T, log *slog.Logger, ms int, message string, args ...any) {
 	}
 }
 
-// written returns what has been written up to now.
+// written returns the lines written so far.
 func written(w *Writer, out *bytes.Buffer) string {
 	w.Flush(time.Minute)
 	return out.String()
@@ -73,7 +73,7 @@ func TestMessageIsLimited(t *testing.T) {
 	}
 }
 
-// TestMessagesAreBounded logs messages that are never the same.
+// TestMessagesAreBounded checks that messages that all differ use bounded memory.
 func TestMessagesAreBounded(t *testing.T) {
 	var out bytes.Buffer
 	h := limit(slog.NewTextHandler(&out, nil)).(*limiter)
@@ -89,8 +89,8 @@ func TestMessagesAreBounded(t *testing.T) {
 	}
 }
 
-// TestFirstOfAKindPasses: however many kinds there have been before, as with a thousand ports, and
-// whatever is kept back of others.
+// TestFirstOfAKindPasses checks that the first message of a kind passes after any number of other
+// kinds, as with a thousand ports, and whatever is suppressed of them.
 func TestFirstOfAKindPasses(t *testing.T) {
 	var out bytes.Buffer
 	h := limit(slog.NewTextHandler(&out, nil)).(*limiter)
@@ -111,7 +111,7 @@ func TestFirstOfAKindPasses(t *testing.T) {
 	}
 }
 
-// TestDescendantsShareTheLimit: a logger with attributes is the same log.
+// TestDescendantsShareTheLimit checks that a logger with attributes shares the limit.
 func TestDescendantsShareTheLimit(t *testing.T) {
 	var out bytes.Buffer
 	log, w, err := New(&out, slog.LevelInfo, JSON)
