@@ -31,11 +31,11 @@ func exact(p Params) (Result, error) {
 
 // measured is exact for ends in software, which add to W:
 //
-//   - Frames wait in a ring until the own end's loop polls it, at most its worst gap; the pause waits
-//     likewise for the peer's loop.
-//   - The pause leaves after everything in the own TX ring, including pauses for other classes. After
-//     the peer has received it, everything in the peer's TX ring still leaves. In the shortest frames,
-//     60 B without FCS take 84 on the wire.
+//   - Frames wait in a ring until the own end's loop polls it, at most its worst gap; the pause
+//     waits likewise for the peer's loop.
+//   - The pause leaves after everything in the own TX ring, including pauses for other classes.
+//     After the peer has received it, everything in the peer's TX ring still leaves. In the
+//     shortest frames, 60 B without FCS take 84 on the wire.
 //
 // A gap counts once. A frame that comes just after its ring was polled waits for the rest of one
 // iteration and is answered at the end of the next, but the worst gap is an interruption, and two

@@ -88,7 +88,8 @@ func (d *decoder) versioned(data []byte) (forLibrary []byte, ok bool) {
 		return data, true
 	default:
 		before := strings.TrimPrefix(string(data[:from]), byteOrderMark)
-		d.report(position{line: 1, column: 1}.behind(before), "YAML "+version+" is not known", "write %YAML 1.2, or remove the directive")
+		d.report(position{line: 1, column: 1}.behind(before), "YAML "+version+" is not known",
+			"write %YAML 1.2, or remove the directive")
 		return nil, false
 	}
 }

@@ -54,8 +54,8 @@ func (s *Socket) Driver(device string) (string, error) {
 	return unix.ByteSliceToString(info.Driver[:]), nil
 }
 
-// Speeds of links whose devices do not know them, as without a carrier. Drivers that keep a speed in
-// 16 bits report the second one.
+// Speeds that mean that a device does not know the speed of its link, for example without a
+// carrier. Drivers that keep it in 16 bits report the second one.
 const (
 	SpeedUnknown   = math.MaxUint32
 	SpeedUnknown16 = math.MaxUint16

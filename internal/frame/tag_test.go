@@ -12,7 +12,8 @@ import (
 
 // tagOf decodes the tag of a frame with gopacket; nil if it has none.
 func tagOf(b []byte) *layers.Dot1Q {
-	tag, _ := gopacket.NewPacket(b, layers.LayerTypeEthernet, gopacket.Default).Layer(layers.LayerTypeDot1Q).(*layers.Dot1Q)
+	packet := gopacket.NewPacket(b, layers.LayerTypeEthernet, gopacket.Default)
+	tag, _ := packet.Layer(layers.LayerTypeDot1Q).(*layers.Dot1Q)
 	return tag
 }
 

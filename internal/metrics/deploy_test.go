@@ -191,8 +191,8 @@ func panelRules(t *testing.T) string {
 	return rules + "]}]"
 }
 
-// TestAlertsHaveTheirCountersFromTheStart checks that an idle switch has every counter whose increase
-// an alert is about: Prometheus sees no increase from no series to its first value.
+// TestAlertsHaveTheirCountersFromTheStart checks that an idle switch has every counter whose
+// increase an alert is about: Prometheus sees no increase from no series to its first value.
 func TestAlertsHaveTheirCountersFromTheStart(t *testing.T) {
 	scraped := scrape(t, serve(t, newFake(t, 2), nil))
 	asked := regexp.MustCompile(`increase\((\w+)(?:\{([^}]*)\})?\[`)

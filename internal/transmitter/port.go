@@ -94,7 +94,8 @@ func (t *Transmitter) join(d Device) (p *Port, err error) {
 		return nil, fmt.Errorf("the transmitter has %d ports already", t.slots)
 	}
 	first, end := t.slot(n), t.slot(n+1)
-	p = &Port{transmitter: t, device: d, number: n, slot: t.rings.Words[first:end], memory: t.rings.Memory[first*xdprun.WordSize : end*xdprun.WordSize]}
+	p = &Port{transmitter: t, device: d, number: n, slot: t.rings.Words[first:end],
+		memory: t.rings.Memory[first*xdprun.WordSize : end*xdprun.WordSize]}
 	clear(p.slot)
 	p.store(slotNumber, uint64(n))
 	if p.tx, err = p.ring(slotProducer, slotDone); err != nil {
@@ -121,7 +122,8 @@ func (p *Port) store(word int, v uint64) { atomic.StoreUint64(&p.slot[word], v) 
 
 // ring returns the ring between two of the indices, with their present values.
 func (p *Port) ring(producer, consumer int) (*ring.Ring[pmd.Desc], error) {
-	at := ring.Layout{Producer: uint64(producer * xdprun.WordSize), Consumer: uint64(consumer * xdprun.WordSize), Slots: slotRing * xdprun.WordSize}
+	at := ring.Layout{Producer: uint64(producer * xdprun.WordSize), Consumer: uint64(consumer * xdprun.WordSize),
+		Slots: slotRing * xdprun.WordSize}
 	return ring.Over[pmd.Desc](p.memory, at, p.transmitter.ring)
 }
 

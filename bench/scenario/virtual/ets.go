@@ -164,13 +164,17 @@ func runETS(ctx context.Context, o bench.Options, r *bench.Report) error {
 			metric := "rate of " + c.name
 			r.Add(bench.Trial{
 				Name: m.name, Metric: metric, Unit: "Gbit/s", Value: s.got,
-				Detail: map[string]float64{"offered": c.offered, "expected": c.want, "lost": s.lost, "frames_lost": float64(s.framesLost)},
+				Detail: map[string]float64{
+					"offered": c.offered, "expected": c.want, "lost": s.lost, "frames_lost": float64(s.framesLost),
+				},
 			})
 			t.Rows = append(t.Rows, []string{
 				m.name, c.name, fmt.Sprintf("%.2f", c.offered), fmt.Sprintf("%.4f", c.want), fmt.Sprintf("%.4f", s.got),
-				fmt.Sprintf("%.2f %%", 100*math.Abs(s.got-c.want)/c.want), fmt.Sprintf("%.4f", s.lost), fmt.Sprint(s.framesLost),
+				fmt.Sprintf("%.2f %%", 100*math.Abs(s.got-c.want)/c.want), fmt.Sprintf("%.4f", s.lost),
+				fmt.Sprint(s.framesLost),
 			})
-			r.Limit("vs_expected_"+strings.NewReplacer(",", "", " ", "_").Replace(m.name+" "+c.name), metric, m.name, c.want, bench.Equal)
+			name := strings.NewReplacer(",", "", " ", "_").Replace(m.name + " " + c.name)
+			r.Limit("vs_expected_"+name, metric, m.name, c.want, bench.Equal)
 		}
 	}
 	return nil
@@ -287,7 +291,8 @@ func (m etsMix) flows(server, longest int) (flows []host.Flow) {
 			size = longest
 		}
 		flows = append(flows, host.Flow{
-			ID: uint32(8*server) + uint32(pcp), Dst: etsTarget, VID: etsVLAN, PCP: pcp, Size: size, Rate: uint64(c.offered / 2 * 1e9),
+			ID: uint32(8*server) + uint32(pcp), Dst: etsTarget, VID: etsVLAN, PCP: pcp, Size: size,
+			Rate: uint64(c.offered / 2 * 1e9),
 		})
 	}
 	return flows
@@ -337,7 +342,8 @@ func (x *etsFabric) check() error {
 	stats := x.target.Stats(x.Now())
 	for _, r := range stats.Received {
 		if r.Reordered+r.Duplicates+r.Stale > 0 {
-			return fmt.Errorf("bench: flow %d: %d reordered, %d duplicates, %d stale", r.ID, r.Reordered, r.Duplicates, r.Stale)
+			return fmt.Errorf("bench: flow %d: %d reordered, %d duplicates, %d stale", r.ID, r.Reordered, r.Duplicates,
+				r.Stale)
 		}
 	}
 	if stats.Corrupt > 0 {
