@@ -103,7 +103,6 @@ var mayAskForTime = []string{"internal/dataplane/run.go", "internal/control/", "
 
 const (
 	maxFunctionLines = 70
-	maxTestLines     = 85   // of a test function, which may have long tables
 	maxPackageLines  = 4000 // without tests
 )
 
@@ -220,12 +219,8 @@ func TestFunctionsFitAScreen(t *testing.T) {
 				continue
 			}
 			from, to := s.set.Position(f.Pos()), s.set.Position(f.End())
-			limit := maxFunctionLines
-			if s.test {
-				limit = maxTestLines
-			}
-			if n := to.Line - from.Line + 1; n > limit {
-				t.Errorf("%s: %s has %d lines, more than %d", from, f.Name.Name, n, limit)
+			if n := to.Line - from.Line + 1; n > maxFunctionLines {
+				t.Errorf("%s: %s has %d lines, more than %d", from, f.Name.Name, n, maxFunctionLines)
 			}
 		}
 	}

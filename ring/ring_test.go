@@ -74,9 +74,8 @@ func TestModel(t *testing.T) {
 				n, fits := draw(t, size-len(model))
 				r.Reserve(n) // must change nothing
 				a, b := r.Reserve(n)
-				if len(a)+len(b) != fits {
-					t.Fatalf("Reserve(%d) with %d of %d used: %d slots, want %d", n, len(model), size, len(a)+len(b),
-						fits)
+				if got := len(a) + len(b); got != fits {
+					t.Fatalf("Reserve(%d) with %d of %d used: %d slots, want %d", n, len(model), size, got, fits)
 				}
 				use := rapid.IntRange(0, fits).Draw(t, "submitted")
 				for i := range use {

@@ -472,34 +472,7 @@ func checkConfig(t fataler, c *Config) {
 	for i, p := range c.Ports {
 		is(!seen[p.Device] && p.Device != "", "one port per device")
 		seen[p.Device] = true
-		is(p.MTU+p.Overhead()+BufferReserve <= m.BufferSize, "frames that fit buffers")
-		is(p.PeerMTU >= 68 && p.PeerMTU <= p.MTU, "peer's frames that fit")
-		is(p.Headroom%m.Cell == 0 && p.Headroom >= m.Cell, "headroom in cells")
-		is(p.FlowControl != FlowOff || p.Headroom == m.Cell, "no more headroom than a cell where nobody is paused")
-		is((p.FlowControl == FlowOff || c.PFC.Enabled) && p.FlowControl != "", "flow control")
-		for _, class := range c.Classes {
-			is(class.Headroom == 0 || p.FlowControl == FlowOff || ceil(class.Headroom, m.Cell)*m.Cell >= p.Headroom,
-				"enough headroom")
-		}
-		is(p.member(p.PVID) && p.PVID >= 1 && p.PVID <= 4094, "membership in the PVID")
-		is(p.TX != "" && (p.TX != TXTransmitter || x.CPU >= 0), "a transmitter for who needs it")
-		is(p.Worker >= 0 && p.Worker < max(1, len(c.Workers)), "a worker that exists")
-		checkProfiles(is, c, &p)
-		is(p.Link != Access || slices.Equal(p.VLANs, []VLANRange{{p.PVID, p.PVID}}), "one VLAN of an access port")
-		is(p.STag == STagDrop || p.STag == STagPCP && p.Link != Access, "S-tags where tags are")
-		is(p.MACLimit >= 0 && p.MACLimit <= c.Forwarding.Table, "a mac_limit within the table")
-		is(p.Speed > 0 && p.InFlight > 0 && p.Speed <= p.LinkSpeed && p.LinkSpeed < math.MaxInt64, "speed")
-		is(p.Refresh > 0 && p.Refresh <= c.PFC.Refresh, "a refresh no later than pfc has it")
-		is(p.FlowControl == FlowOff || !lossless || int(p.Refresh) <= p.LatestRefresh(c.PFC.Quanta, p.Response),
-			"a refresh in time")
-		is(c.Given(&c.PFC.Refresh) || p.Refresh >= max(1, c.PFC.Quanta/4),
-			"a refresh not before a quarter of the quanta")
-		if c.Forwarding.Mode == Bridge {
-			is(p.Peer == -1, "no peers in bridge mode")
-		} else {
-			is(p.Peer >= 0 && p.Peer != i && c.Ports[p.Peer].Peer == i, "peers of each other")
-		}
-		c.Problem(&c.Ports[i].Device, "p", "r") // panics without a position
+		checkPort(is, c, i, lossless)
 	}
 	is(len(c.Ports) > 0, "at least one port")
 	is(!strings.ContainsFunc(c.Control.Socket+c.Metrics.WebConfig, unicode.IsControl), "paths of one line")
@@ -507,4 +480,38 @@ func checkConfig(t fataler, c *Config) {
 		is(c.Forwarding.Mode == Bridge && s.MAC[0]&1 == 0 && c.Ports[s.Port].Device == s.Device &&
 			c.Ports[s.Port].member(s.VLAN), "static entries")
 	}
+}
+
+// checkPort checks the port at an index of a configuration. lossless says whether it has a lossless
+// class.
+func checkPort(is func(bool, string), c *Config, i int, lossless bool) {
+	p, m := &c.Ports[i], c.Memory
+	is(p.MTU+p.Overhead()+BufferReserve <= m.BufferSize, "frames that fit buffers")
+	is(p.PeerMTU >= 68 && p.PeerMTU <= p.MTU, "peer's frames that fit")
+	is(p.Headroom%m.Cell == 0 && p.Headroom >= m.Cell, "headroom in cells")
+	is(p.FlowControl != FlowOff || p.Headroom == m.Cell, "no more headroom than a cell where nobody is paused")
+	is((p.FlowControl == FlowOff || c.PFC.Enabled) && p.FlowControl != "", "flow control")
+	for _, class := range c.Classes {
+		is(class.Headroom == 0 || p.FlowControl == FlowOff || ceil(class.Headroom, m.Cell)*m.Cell >= p.Headroom,
+			"enough headroom")
+	}
+	is(p.member(p.PVID) && p.PVID >= 1 && p.PVID <= 4094, "membership in the PVID")
+	is(p.TX != "" && (p.TX != TXTransmitter || c.Transmitter.CPU >= 0), "a transmitter for who needs it")
+	is(p.Worker >= 0 && p.Worker < max(1, len(c.Workers)), "a worker that exists")
+	checkProfiles(is, c, p)
+	is(p.Link != Access || slices.Equal(p.VLANs, []VLANRange{{p.PVID, p.PVID}}), "one VLAN of an access port")
+	is(p.STag == STagDrop || p.STag == STagPCP && p.Link != Access, "S-tags where tags are")
+	is(p.MACLimit >= 0 && p.MACLimit <= c.Forwarding.Table, "a mac_limit within the table")
+	is(p.Speed > 0 && p.InFlight > 0 && p.Speed <= p.LinkSpeed && p.LinkSpeed < math.MaxInt64, "speed")
+	is(p.Refresh > 0 && p.Refresh <= c.PFC.Refresh, "a refresh no later than pfc has it")
+	is(p.FlowControl == FlowOff || !lossless || int(p.Refresh) <= p.LatestRefresh(c.PFC.Quanta, p.Response),
+		"a refresh in time")
+	is(c.Given(&c.PFC.Refresh) || p.Refresh >= max(1, c.PFC.Quanta/4),
+		"a refresh not before a quarter of the quanta")
+	if c.Forwarding.Mode == Bridge {
+		is(p.Peer == -1, "no peers in bridge mode")
+	} else {
+		is(p.Peer >= 0 && p.Peer != i && c.Ports[p.Peer].Peer == i, "peers of each other")
+	}
+	c.Problem(&c.Ports[i].Device, "p", "r") // panics without a position
 }

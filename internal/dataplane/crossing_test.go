@@ -71,14 +71,19 @@ func TestJoinIsEnqueue(t *testing.T) {
 		if !reflect.DeepEqual(queued[0], queued[1]) {
 			rt.Errorf("queued %v, and one by one %v", queued[0], queued[1])
 		}
-		if !reflect.DeepEqual(together.s.Workers[1].accounts, singly.s.Workers[1].accounts) {
-			rt.Error("other cells are charged than one by one")
-		}
-		for i := range together.s.Workers[1].own {
-			x, y := together.s.Workers[1].own[i], singly.s.Workers[1].own[i]
-			if x.count != y.count {
-				rt.Errorf("port %d counts %+v, and one by one %+v", x.number, x.count, y.count)
-			}
-		}
+		sameAccounts(rt, together.s.Workers[1], singly.s.Workers[1])
 	})
+}
+
+// sameAccounts checks that two workers charge the same cells and count the same.
+func sameAccounts(t *rapid.T, together, singly *Worker) {
+	if !reflect.DeepEqual(together.accounts, singly.accounts) {
+		t.Error("other cells are charged than one by one")
+	}
+	for i := range together.own {
+		x, y := together.own[i], singly.own[i]
+		if x.count != y.count {
+			t.Errorf("port %d counts %+v, and one by one %+v", x.number, x.count, y.count)
+		}
+	}
 }

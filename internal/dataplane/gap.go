@@ -102,11 +102,11 @@ func (g *gapMeter) observe(now int64) {
 	if g.running {
 		gap := now - g.last
 		g.histogram.add(gap)
-		if gap > g.response {
-			g.histogram.Late++
-		}
 		if gap+g.before > g.response {
 			g.histogram.LateWaits++
+			if gap > g.response {
+				g.histogram.Late++
+			}
 		}
 		g.histogram.Wait = max(g.histogram.Wait, gap+g.before)
 		g.recent.add(gap+g.before, now)

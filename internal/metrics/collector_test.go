@@ -42,9 +42,8 @@ func TestMetricsFollowTheGuidelines(t *testing.T) {
 	}
 }
 
-// TestValues has one value of each kind, in base units.
-func TestValues(t *testing.T) {
-	f := newFake(t, 1)
+// giveValues gives the first port and the first worker a value of each kind.
+func (f *fake) giveValues() {
 	p := &f.state.Ports[0]
 	p.RX[losslessCoS], p.TX[0], p.RXBytes, p.TXBytes = 7, 5, 700, 500
 	p.Drops[dataplane.DropHeadroomFull][losslessCoS], p.Lost[dataplane.DropHeadroomFull][losslessCoS] = 2, 2
@@ -58,6 +57,12 @@ func TestValues(t *testing.T) {
 	p.Driver.TXDropped, p.Driver.TXRefused = 11, 12
 	f.gather()
 	f.state.Workers[0].Gap = dataplane.GapHistogram{Counts: [320]uint64{10}, Max: 5000, Wait: 7000, Recent: 6000}
+}
+
+// TestValues has one value of each kind, in base units.
+func TestValues(t *testing.T) {
+	f := newFake(t, 1)
+	f.giveValues()
 	text := string(scrape(t, serve(t, f, nil)))
 	d := `device="` + deviceName(0) + `"`
 	for _, line := range []string{
@@ -320,7 +325,7 @@ func TestReloads(t *testing.T) {
 const (
 	manyPorts   = 64
 	mostBytes   = 1_100_000
-	longestTime = 60 * time.Millisecond
+	longestTime = 20 * time.Millisecond
 )
 
 // loads are activities of 64 ports: none; traffic and congestion in all priorities, two of them
