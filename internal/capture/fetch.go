@@ -16,6 +16,10 @@ type Caller interface {
 	Call(ctx context.Context, method, path string) (*http.Response, error)
 }
 
+// beginTimeout is how long an interrupted client still waits for the switch to begin, so that the
+// capture can end like any other, with a complete file.
+const beginTimeout = 2 * time.Second
+
 // endTimeout bounds the wait for a capture to end after it was told to. A draining switch needs
 // part of it.
 const endTimeout = 15 * time.Second
@@ -30,15 +34,20 @@ var ErrCut = errors.New("the switch has broken the capture off: it was killed, o
 func Fetch(ctx context.Context, switches Caller, q *Query, open func() (io.Writer, error)) (Summary, error) {
 	call, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	waiting := context.AfterFunc(ctx, cancel)
+	begun := make(chan struct{})
+	defer context.AfterFunc(ctx, func() {
+		select {
+		case <-begun:
+		case <-time.After(beginTimeout):
+			cancel()
+		}
+	})()
 	response, err := switches.Call(call, http.MethodGet, Path+"?"+q.Values().Encode())
+	close(begun)
 	if err != nil {
 		return Summary{}, err
 	}
 	defer response.Body.Close()
-	if !waiting() {
-		return Summary{}, ctx.Err()
-	}
 	to, err := open()
 	if err != nil {
 		return Summary{}, err

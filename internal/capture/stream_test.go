@@ -286,6 +286,22 @@ func TestFetch(t *testing.T) {
 	}
 }
 
+// TestFetchInterruptedEarly: a capture that is interrupted while the switch begins ends like any
+// other, with a complete file.
+func TestFetchInterruptedEarly(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	c, _ := serve(t, func(context.Context, control.CaptureParams) (Source, error) {
+		stop()
+		time.Sleep(10 * time.Millisecond) // the client has noticed
+		return newFake(), nil
+	})
+	var file bytes.Buffer
+	s, err := Fetch(ctx, c, &Query{}, func() (io.Writer, error) { return &file, nil })
+	if err != nil || s != (Summary{}) || packets(t, file.Bytes()) != 0 {
+		t.Errorf("%v, %+v, %d packets", err, s, packets(t, file.Bytes()))
+	}
+}
+
 // TestFetchThatFails: the switch's error is returned, and no file is opened.
 func TestFetchThatFails(t *testing.T) {
 	c, _ := serve(t, func(context.Context, control.CaptureParams) (Source, error) { return nil, control.ErrCapturing })
