@@ -16,8 +16,9 @@ import (
 	"testing"
 )
 
-// mayImport is the table of docs/architecture.md: which packages of this project each package may
-// import; * is all of the switch. Unlisted packages may not exist. Tests may import any package.
+// mayImport is the table of docs/architecture.md (Package dependencies): which packages of this
+// project each package may import; * is all of the switch. Unlisted packages may not exist. Tests
+// may import any package.
 var mayImport = map[string][]string{
 	"ring":             {},
 	"cells":            {},
@@ -186,8 +187,8 @@ func TestImportsFollowTheTable(t *testing.T) {
 		}
 		allowed, known := mayImport[s.pkg]
 		if !known {
-			t.Errorf("%s: package %s is not in the table of rooms: say in docs/architecture.md what it is for, then "+
-				"list it here", s.path, s.pkg)
+			t.Errorf("%s: package %s is not in the table of package dependencies: say in docs/architecture.md what it "+
+				"is for, then list it here", s.path, s.pkg)
 			continue
 		}
 		for _, i := range s.imports() {
