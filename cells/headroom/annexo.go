@@ -5,7 +5,7 @@ import (
 	"math/big"
 )
 
-const annexOSource = "802.1Q Annex O, as the drivers ixgbe (Intel) and txgbe (Wangxun) code it"
+const annexOSource = "802.1Q Annex O, as in the drivers ixgbe (Intel) and txgbe (Wangxun)"
 
 // annexODelay is the delay of the two interfaces and of the layers above, in bit times.
 type annexODelay struct{ interfaces, higher int64 }
@@ -40,7 +40,7 @@ func annexO(p Params) (Result, error) {
 	}
 	if p.Medium == BaseT {
 		if p.Speed != tenGigabit {
-			return Result{}, fmt.Errorf("the medium %s is 10G, not %s: choose copper or fibre", BaseT,
+			return Result{}, fmt.Errorf("medium %s is for 10G, not %s: choose copper or fibre", BaseT,
 				rateText(p.Speed))
 		}
 		d.interfaces = annexOBaseT
@@ -48,27 +48,27 @@ func annexO(p Params) (Result, error) {
 	var l ledger
 	bits := func(name string, n int64) { l.add(name, rat(n, 8), annexOSource) }
 	cable := p.atSpeed(product(p.metres(), rat(annexOCable[p.Medium], 100)))
-	bits("own frame just begun, with preamble and gap", 8*int64(p.MTUOwn+preambleGap))
+	bits("own frame in progress, with preamble and gap", 8*int64(p.MTUOwn+preambleGap))
 	bits("pause frame", 8*pauseSlot)
 	bits("cable, both ways", 2*int64(ceil(cable)))
 	bits("interface delay, both ends", 2*d.interfaces)
 	bits("higher layer delay", d.higher)
 	raw := product(&l.total, rat(8, 1)).Num().Int64() // whole: all terms are whole bit times
 	rawBytes := l.bytes()
-	bits("memory beyond the frames' bytes, 36/25", 36*raw/25+1-raw)
+	bits("memory in addition to the frames, 36/25", 36*raw/25+1-raw)
 	bits("two frames of the class, with preamble and gap", 2*8*int64(p.MTUPeer+preambleGap))
 
 	r := l.result()
 	r.Cells = (r.Bytes + p.Cell - 1) / p.Cell
-	r.note("before the factor 36/25 and the frames of the class it is %d B", rawBytes)
-	r.note("the drivers round up to %d KiB", (r.Bytes+1023)/1024)
+	r.note("without the factor 36/25 and the frames of the class, it is %d B", rawBytes)
+	r.note("the drivers round this up to %d KiB", (r.Bytes+1023)/1024)
 	p.annexOCellNote(&r)
 	if p.Speed != tenGigabit {
-		r.note("the drivers have 10G only; at %s the interface delay and response of 802.3 stand in, unconfirmed",
-			rateText(p.Speed))
+		r.note("the drivers have figures for 10G only; at %s, "+
+			"those of 802.3 for interface delay and response are used, unconfirmed", rateText(p.Speed))
 	}
 	if p.Transceivers > 0 {
-		r.note("transceivers are part of the interface delay: the %d ns given are not counted again", p.Transceivers)
+		r.note("the interface delay includes transceivers, so the %d ns given are not added", p.Transceivers)
 	}
 	return r, nil
 }
@@ -78,6 +78,6 @@ func (p *Params) annexOCellNote(r *Result) {
 	f := p.densest(preambleGap)
 	if waste := rat(int64(p.cells(f)*p.Cell), int64(f+preambleGap)); waste.Cmp(big.NewRat(36, 25)) > 0 {
 		r.note("the factor 1.44 is for Intel's packet buffer; in cells of %d B, "+
-			"frames of %d B take %s B for a byte on the wire: use exact", p.Cell, f, waste.FloatString(2))
+			"frames of %d B take %s B per byte on the wire: use method exact", p.Cell, f, waste.FloatString(2))
 	}
 }

@@ -29,8 +29,8 @@ func (p *Params) atSpeed(bytes *big.Rat) *big.Rat {
 // of 1282 B per 100 m, in any medium.
 func (p *Params) ciscoBytes() *ledger {
 	var l ledger
-	l.addBytes("own frame just begun (MTU[R])", p.MTUOwn, ciscoSource)
-	l.addBytes("peer's frame just begun (MTU[S])", p.MTUPeer, ciscoSource)
+	l.addBytes("own frame in progress (MTU[R])", p.MTUOwn, ciscoSource)
+	l.addBytes("peer's frame in progress (MTU[S])", p.MTUPeer, ciscoSource)
 	l.addBytes("response, 60 quanta", sixtyQuanta, ciscoSource+"; 802.1Qbb")
 	l.add("cable, both ways, 13 B/m at 10G", p.atSpeed(product(p.metres(), rat(13, 1))), ciscoSource)
 	if p.Transceivers > 0 {
@@ -43,7 +43,7 @@ func (p *Params) ciscoBytes() *ledger {
 func cisco(p Params) (Result, error) {
 	r := p.ciscoBytes().result()
 	r.Cells, r.WorstFrame = p.mostCells(r.Bytes, 0)
-	r.note("preamble and gap are not counted, so these are more cells than %d B of wire can bring: see cisco-wire",
+	r.note("preamble and gap are not counted, so it is more cells than %d B on the wire can fill: see cisco-wire",
 		r.Bytes)
 	p.ciscoNotes(&r)
 	return r, nil
@@ -54,7 +54,7 @@ func cisco(p Params) (Result, error) {
 func ciscoWire(p Params) (Result, error) {
 	r := p.ciscoBytes().result()
 	r.Cells, r.WorstFrame = p.mostCells(r.Bytes, preambleGap)
-	r.note("preamble and gap, %d B a frame, are counted, as the document does not", preambleGap)
+	r.note("preamble and gap, %d B per frame, are counted; the document does not count them", preambleGap)
 	p.ciscoNotes(&r)
 	return r, nil
 }
@@ -63,23 +63,23 @@ func (p *Params) ciscoNotes(r *Result) {
 	r.Partial = p.cells(p.MTUPeer)
 	r.note("the time of the pause frame itself, %d B on the wire, is not counted", pauseSlot)
 	if p.Medium != Fibre {
-		r.note("the document counts every cable as fibre, the slowest it knows")
+		r.note("the document treats every cable as fibre, its slowest medium")
 	}
 	if p.Speed != tenGigabit {
-		r.note("the document's figures are for 10G; here what is under way is scaled to %s", rateText(p.Speed))
+		r.note("the document's figures are for 10G; the bytes in transit are scaled to %s here", rateText(p.Speed))
 	}
 	if allowed := responseBytes(p.Speed); allowed > sixtyQuanta {
-		r.note("60 quanta are what is allowed at 10G; at %s it is %d quanta, %d B", rateText(p.Speed), allowed/quantum,
+		r.note("the limit at 10G is 60 quanta; at %s, it is %d quanta, %d B", rateText(p.Speed), allowed/quantum,
 			allowed)
 	}
 	if p.Transceivers > 0 {
-		r.note("the document says that 2.5 µs in each 10GBASE-T transceiver make 12,800 B: that needs 2.56 µs")
+		r.note("the document says that 2.5 µs in each 10GBASE-T transceiver make 12,800 B, but that takes 2.56 µs")
 		p.transceiverNote(r)
 	}
 }
 
 func (p *Params) transceiverNote(r *Result) {
-	r.note("%d ns of transceivers are counted there and back; give half if they already are both", p.Transceivers)
+	r.note("the %d ns of transceivers are counted in both directions; give half if they already are both", p.Transceivers)
 }
 
 // dcFarm is
@@ -91,8 +91,8 @@ func dcFarm(p Params) (Result, error) {
 	ns := max(p.Transceivers, transceiverUnit)
 	cable := p.atSpeed(product(p.metres(), rat(641, 100)))
 	var l ledger
-	l.addBytes("own frame just begun", p.MTUOwn, dcFarmSource)
-	l.addBytes("peer's frame just begun", p.MTUPeer, dcFarmSource)
+	l.addBytes("own frame in progress", p.MTUOwn, dcFarmSource)
+	l.addBytes("peer's frame in progress", p.MTUPeer, dcFarmSource)
 	l.add("transceivers, both ways", p.atSpeed(rat(1280*ns, transceiverUnit)), dcFarmSource)
 	l.add("cable, one way, 641 B per 100 m at 10G", cable, dcFarmSource)
 	r := l.result()
@@ -101,16 +101,16 @@ func dcFarm(p Params) (Result, error) {
 
 	l.addBytes("response, 60 quanta", sixtyQuanta, "")
 	l.add("cable, the way back", cable, "")
-	r.note("the sum is right, the model is not: it leaves out its own factor 4, the response of 60 quanta × 64 B = %d B",
+	r.note("the sum is correct, but the model is not: it omits its own factor 4, the response of 60 quanta × 64 B = %d B",
 		sixtyQuanta)
-	r.note("the cable is counted one way, but the pause travels it and so does what was sent meanwhile")
-	r.note("with both put right it is %d B", l.bytes())
+	r.note("the cable is counted one way, but both the pause and the frames sent in the meantime travel it")
+	r.note("with both errors corrected, it is %d B", l.bytes())
 	r.note("the time of the pause frame itself, preamble and gap are not counted")
 	if p.Transceivers < transceiverUnit {
 		r.note("the document always counts 512 ns of transceivers")
 	}
 	if p.Speed != tenGigabit {
-		r.note("the document's figures are for 10G; here what is under way is scaled to %s", rateText(p.Speed))
+		r.note("the document's figures are for 10G; the bytes in transit are scaled to %s here", rateText(p.Speed))
 	}
 	return r, nil
 }

@@ -25,7 +25,7 @@ const (
 // their cells minus one.
 func exact(p Params) (Result, error) {
 	var l ledger
-	l.addBytes("own frame just begun", p.MTUOwn+preambleGap, wireSource)
+	l.addBytes("own frame in progress", p.MTUOwn+preambleGap, wireSource)
 	return p.window(&l), nil
 }
 
@@ -44,26 +44,26 @@ func measured(p Params) (Result, error) {
 	const source = "measured or given"
 	var l ledger
 	if p.OwnInFlight == 0 {
-		l.addBytes("own frame just begun", p.MTUOwn+preambleGap, wireSource)
+		l.addBytes("own frame in progress", p.MTUOwn+preambleGap, wireSource)
 	} else {
-		l.addBytes("TX ring, in front of the pause", p.OwnRing(), source)
+		l.addBytes("own TX ring, ahead of the pause", p.OwnRing(), source)
 	}
 	if p.OwnControl > 0 {
-		l.addBytes("PFC frames, in front of the pause", p.OwnControl*pauseSlot, source)
+		l.addBytes("PFC frames ahead of the pause", p.OwnControl*pauseSlot, source)
 	}
 	if p.OwnGap > 0 {
-		l.add("worst gap of our loop", p.inTime(rat(p.OwnGap, 1)), source)
+		l.add("own worst gap", p.inTime(rat(p.OwnGap, 1)), source)
 	}
 	if p.PeerGap > 0 {
-		l.add("worst gap of the peer's loop", p.inTime(rat(p.PeerGap, 1)), source)
+		l.add("peer's worst gap", p.inTime(rat(p.PeerGap, 1)), source)
 	}
 	if p.PeerInFlight > 0 {
 		l.add("peer's TX ring", inShortest(p.PeerInFlight), source)
 	}
 	r := p.window(&l)
-	r.note("each worst gap is counted once: two interruptions in a row are not covered")
+	r.note("each worst gap is counted once: two consecutive interruptions are not covered")
 	if p.OwnGap == 0 && p.PeerGap == 0 {
-		r.note("both gaps are 0, which no loop in software has: give what was measured")
+		r.note("both gaps are 0, but every loop in software has gaps: give measured ones")
 	}
 	return r, nil
 }
@@ -97,11 +97,11 @@ func (p *Params) window(l *ledger) Result {
 	frame := p.densest(preambleGap)
 	inside := ceil(product(&l.total, rat(int64(p.cells(frame)), int64(frame+preambleGap)))) - 1
 	l.addBytes("frame that crosses the threshold", p.MTUPeer, "the worst case: all of it in headroom")
-	l.addBytes("peer's last frame", p.MTUPeer, "the worst case: begun just before it stops")
+	l.addBytes("peer's last frame", p.MTUPeer, "the worst case: it begins just before the peer stops")
 	r := l.result()
 	r.Cells = inside + 2*p.cells(p.MTUPeer)
 	r.WorstFrame = frame
-	r.note("cells: %d of the frame that crosses, %d of frames of %d B within the window, %d of the last frame",
+	r.note("cells: %d for the frame that crosses, %d for frames of %d B within the window, %d for the last frame",
 		p.cells(p.MTUPeer), inside, frame, p.cells(p.MTUPeer))
 	if p.Transceivers > 0 {
 		p.transceiverNote(&r)

@@ -161,8 +161,8 @@ func Compute(m Method, p Params) (Result, error) {
 	r.Method = m
 	r.BufferBytes = r.Cells * p.Cell
 	if r.Partial > 0 {
-		r.note("the frame that crosses the threshold is not counted: it may take up to %d cells (%d B) of the "+
-			"headroom besides",
+		r.note("the frame that crosses the threshold is not counted: it may take up to %d cells (%d B) of "+
+			"headroom in addition",
 			r.Partial, r.Partial*p.Cell)
 	}
 	return r, nil
@@ -172,21 +172,21 @@ func (p *Params) check() error {
 	const maxSpeed, maxMetres = 400e9, 1e8
 	switch {
 	case p.Speed < 1e6 || p.Speed > maxSpeed:
-		return fmt.Errorf("a speed of %d bit/s: choose one from 1M to 400G", p.Speed)
+		return fmt.Errorf("speed %d bit/s is out of range: choose 1M to 400G", p.Speed)
 	case !(p.Metres >= 0 && p.Metres <= maxMetres): // NaN is neither
-		return fmt.Errorf("a cable of %v m: give its length, 0 or more, up to 100,000 km", p.Metres)
+		return fmt.Errorf("cable length %v m is out of range: give 0 or more, up to 100,000 km", p.Metres)
 	case !slices.Contains(Media(), p.Medium):
 		return fmt.Errorf("unknown medium %q: choose one of %v", p.Medium, Media())
 	case p.Cell < 1 || p.Cell > longestFrame:
-		return fmt.Errorf("cells of %d B: choose 1 to %d B, such as 160 (Nexus 5000) or 80 (Nexus 2000)", p.Cell,
-			longestFrame)
+		return fmt.Errorf("cell size %d B is out of range: choose 1 to %d B, such as 160 (Nexus 5000) or 80 (Nexus 2000)",
+			p.Cell, longestFrame)
 	case p.Unstored < 0 || p.Unstored >= shortestFrame:
-		return fmt.Errorf("%d B of each frame not stored: choose 4 where the FCS is cut off, 0 where it is not",
+		return fmt.Errorf("unstored bytes per frame, %d B, are out of range: choose 4 if the FCS is not stored, otherwise 0",
 			p.Unstored)
 	}
 	for _, mtu := range []int{p.MTUOwn, p.MTUPeer} {
 		if mtu < shortestFrame || mtu > longestFrame {
-			return fmt.Errorf("an MTU of %d B: give the longest frame of either end with its FCS, %d to %d B",
+			return fmt.Errorf("MTU %d B is out of range: give the longest frame of each end including the FCS, %d to %d B",
 				mtu, shortestFrame, longestFrame)
 		}
 	}
@@ -195,13 +195,13 @@ func (p *Params) check() error {
 		name  string
 		value int64
 	}{
-		{"transceiver delay", p.Transceivers}, {"gap of our loop", p.OwnGap}, {"gap of the peer's loop", p.PeerGap},
-		{"response", int64(p.ResponseBits)}, {"number of bytes in our TX ring", int64(p.OwnInFlight)},
+		{"transceiver delay", p.Transceivers}, {"own gap", p.OwnGap}, {"peer's gap", p.PeerGap},
+		{"response", int64(p.ResponseBits)}, {"number of bytes in the own TX ring", int64(p.OwnInFlight)},
 		{"number of bytes in the peer's TX ring", int64(p.PeerInFlight)},
-		{"number of PFC frames in our TX ring", int64(p.OwnControl)},
+		{"number of PFC frames in the own TX ring", int64(p.OwnControl)},
 	} {
 		if n.value < 0 || n.value > most {
-			return fmt.Errorf("a %s of %d: give 0 or more, up to %.0f", n.name, n.value, most)
+			return fmt.Errorf("%s %d is out of range: give 0 or more, up to %.0f", n.name, n.value, most)
 		}
 	}
 	return nil

@@ -29,7 +29,7 @@ func responseBytes(speed uint64) int {
 			return r.quanta * quantum
 		}
 	}
-	panic("headroom: a speed beyond the last response was not refused")
+	panic("headroom: speed above the last response was not rejected")
 }
 
 // rateText formats a speed like 2.5G.

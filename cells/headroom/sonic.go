@@ -29,13 +29,13 @@ func SONiCDefaults() SONiCParams {
 func (s *SONiCParams) check() error {
 	switch {
 	case min(s.LosslessMTU, s.PortMTU) < shortestFrame || max(s.LosslessMTU, s.PortMTU) > longestFrame:
-		return fmt.Errorf("lossless MTU %d B, port MTU %d B: choose %d to %d B",
+		return fmt.Errorf("lossless MTU %d B or port MTU %d B is out of range: choose %d to %d B",
 			s.LosslessMTU, s.PortMTU, shortestFrame, longestFrame)
 	case s.SmallPackets < 0 || s.SmallPackets > 100:
-		return fmt.Errorf("%d %% small packets: choose 0 to 100", s.SmallPackets)
+		return fmt.Errorf("%d %% small packets is out of range: choose 0 to 100", s.SmallPackets)
 	case min(s.Pipeline, s.MACPHY, s.Gearbox, s.Quanta) < 0 ||
 		max(s.Pipeline, s.MACPHY, s.Gearbox, s.Quanta) > mostSONiC:
-		return fmt.Errorf("pipeline %d B, MAC and PHY %d B, gearbox %d B, response %d quanta: choose 0 to %d",
+		return fmt.Errorf("pipeline %d B, MAC and PHY %d B, gearbox %d B or response %d quanta is out of range: choose 0 to %d",
 			s.Pipeline, s.MACPHY, s.Gearbox, s.Quanta, mostSONiC)
 	}
 	return nil
@@ -100,15 +100,15 @@ func sonic(p Params) (Result, error) {
 	const compensation = 2 << 10
 	full := upToKiB(s.LosslessMTU + ceil(product(delay, rat(int64(worst), 1))))
 	if !s.SharedPool && l.bytes()+compensation < full {
-		l.addBytes("compensation for no shared headroom pool", compensation, sonicSource)
+		l.addBytes("compensation without a shared headroom pool", compensation, sonicSource)
 	}
 	r := l.result()
 	r.XON = upToKiB(s.Pipeline)
 	r.Cells = (r.Bytes + p.Cell - 1) / p.Cell
 	r.WorstFrame, r.Partial = frame, p.cells(s.LosslessMTU)
-	r.note("the MTUs are SONiC's own, not the longest frames given; beside xoff it keeps xon = %d B for the group",
+	r.note("the MTUs are those of SONiC, not the longest frames given; besides xoff, it reserves xon = %d B for the group",
 		r.XON)
-	r.note("it is no worst case: by its own count, worst frames alone need %d B", full)
+	r.note("it is not the worst case: by its own count, frames of the worst size alone need %d B", full)
 	r.note("the pause frame, preamble and gap are not counted; the signal travels at 198 m/µs, whatever the medium")
 	return r, nil
 }

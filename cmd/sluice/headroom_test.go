@@ -137,10 +137,10 @@ func TestHeadroomMeasured(t *testing.T) {
 	}
 	// At 10G, a microsecond is 1250 B.
 	ours, peers := &given.Result, given.ForPeer
-	if given.Gap != nil || term(ours, "worst gap of our") != 250_000 || term(ours, "worst gap of the peer") != 62_500 {
+	if given.Gap != nil || term(ours, "own worst gap") != 250_000 || term(ours, "peer's worst gap") != 62_500 {
 		t.Errorf("ours: %+v", given)
 	}
-	if peers == nil || term(peers, "worst gap of our") != 62_500 || term(peers, "worst gap of the peer") != 250_000 ||
+	if peers == nil || term(peers, "own worst gap") != 62_500 || term(peers, "peer's worst gap") != 250_000 ||
 		term(peers, "peer's TX ring") != 64_000*84/60 {
 		t.Errorf("the peer's: %+v", peers)
 	}
@@ -151,7 +151,7 @@ func TestHeadroomMeasured(t *testing.T) {
 	if r.Gap == nil || r.Gap.Iterations < 100 || r.Gap.Max < r.Gap.P999 || r.Gap.P999 < r.Gap.P50 || r.Gap.P50 <= 0 {
 		t.Fatalf("measured %+v", r.Gap)
 	}
-	if got := term(&r.Result, "worst gap of our"); got < int(r.Gap.Wait*10/8) || got > int(r.Gap.Wait*10/8)+1 ||
+	if got := term(&r.Result, "own worst gap"); got < int(r.Gap.Wait*10/8) || got > int(r.Gap.Wait*10/8)+1 ||
 		r.Gap.Wait < r.Gap.Max {
 		t.Errorf("two gaps of %d ns became %d B at 10G", r.Gap.Wait, got)
 	}
@@ -162,20 +162,20 @@ func TestHeadroomMeasured(t *testing.T) {
 func TestHeadroomRefusals(t *testing.T) {
 	for args, words := range map[string][]string{
 		"--method guess":                    {`"guess"`, "cisco-wire", "all"},
-		"--speed 0":                         {"speed of 0", "1M to 400G"},
+		"--speed 0":                         {"speed 0", "1M to 400G"},
 		"--speed fast":                      {"--speed", "2.5G"},
 		"--speed -1G":                       {"--speed", "2.5G"},
 		"--cable -1m":                       {"--cable", "300m"},
 		"--cable 3miles":                    {"--cable", "300m"},
-		"--mtu-own 63":                      {"MTU of 63 B", "64 to"},
-		"--mtu-peer 63":                     {"MTU of 63 B", "64 to"},
-		"--cell 0":                          {"cells of 0 B", "160"},
+		"--mtu-own 63":                      {"MTU 63 B", "64 to"},
+		"--mtu-peer 63":                     {"MTU 63 B", "64 to"},
+		"--cell 0":                          {"cell size 0 B", "160"},
 		"--medium water":                    {`"water"`, "fibre copper"},
-		"--unstored 64":                     {"64 B", "4 where the FCS"},
-		"--method all --gap 1us --cell 0":   {"cells of 0 B", "160"},
+		"--unstored 64":                     {"64 B", "4 if the FCS"},
+		"--method all --gap 1us --cell 0":   {"cell size 0 B", "160"},
 		"--method annex-o --speed 1G":       {"1G", "10G, 25G"},
 		"--method sonic --speed 2.5G":       {"2.5G", "quanta"},
-		"--method measured --gap -1us":      {"gap of our loop", "0 or more"},
+		"--method measured --gap -1us":      {"own gap -1000", "0 or more"},
 		"--method measured --measure 0s":    {"--measure", "2s"},
 		"--method measured --in-flight 5GG": {"--in-flight", "64KB"},
 		"--method measured --cpu 9999":      {"9999", "CPU"},
