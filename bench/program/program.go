@@ -338,7 +338,7 @@ func (p *Running) checkTransmitted() {
 		transmitted < opened {
 		p.T.Errorf("of %d ports that were opened %d had the transmitter", opened, transmitted)
 	}
-	left, peers, back := count("leaves the port to its socket"), count("takes no frames of programs"),
+	left, peers, back := count("leaves the port to its socket"), count("accepts no frames from XDP programs"),
 		count("the transmitter has the port again")
 	if left > peers {
 		p.T.Errorf("%d times the transmitter left a port to its socket, and %d times because of the peer", left, peers)

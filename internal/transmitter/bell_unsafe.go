@@ -37,14 +37,14 @@ func newBell(name string) (b *bell, err error) {
 	b = &bell{}
 	if b.buffer,
 		err = ebpf.NewMap(&ebpf.MapSpec{Name: name, Type: ebpf.RingBuf, MaxEntries: uint32(size)}); err != nil {
-		return nil, fmt.Errorf("map %s: %w", name, err)
+		return nil, fmt.Errorf("create BPF map %s: %w", name, err)
 	}
 	b.wakeUp = unix.PollFd{Fd: int32(b.buffer.FD()), Events: unix.POLLIN}
 	may := [...]int{consumerPage: unix.PROT_READ | unix.PROT_WRITE, producerPage: unix.PROT_READ}
 	var words [len(may)]*uint64
 	for i := range may {
 		if b.pages[i], err = unix.Mmap(b.buffer.FD(), int64(i*size), size, may[i], unix.MAP_SHARED); err != nil {
-			return nil, errors.Join(fmt.Errorf("map %s: %w", name, err), b.close())
+			return nil, errors.Join(fmt.Errorf("mmap BPF map %s: %w", name, err), b.close())
 		}
 		words[i] = (*uint64)(unsafe.Pointer(unsafe.SliceData(b.pages[i])))
 	}

@@ -65,8 +65,8 @@ type Device struct {
 const ethernetHeader, tag = 14, 4
 
 // ErrRedirect means that a device does not accept frames that programs redirect to it.
-var ErrRedirect = errors.New("the device takes no frames of programs: of veth, the peer must have GRO on, `ethtool -K <peer> gro on` " +
-	"in its namespace, or run an XDP program")
+var ErrRedirect = errors.New("the device accepts no frames from XDP programs: on veth, the peer must have GRO on " +
+	"(`ethtool -K <peer> gro on` in its namespace) or run an XDP program")
 
 // Join gives a device a slot. If the device does not accept the program's frames yet, the socket
 // sends at first: see Declined. Join fails if the program can never send to the device.
@@ -85,7 +85,8 @@ func (t *Transmitter) Join(d Device) (*Port, error) {
 
 func (t *Transmitter) join(d Device) (p *Port, err error) {
 	if longest := d.MTU + ethernetHeader + tag; longest > LongestFrame {
-		return nil, fmt.Errorf("with its MTU of %d frames have up to %d bytes, and a transmitter's %d", d.MTU, longest, LongestFrame)
+		return nil, fmt.Errorf("with its MTU of %d, frames have up to %d bytes, more than the transmitter's maximum of "+
+			"%d: lower the MTU to %d, or set tx: xsk", d.MTU, longest, LongestFrame, LongestFrame-ethernetHeader-tag)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,7 +110,7 @@ func (t *Transmitter) join(d Device) (p *Port, err error) {
 	}
 	if err := t.devices.Put(uint32(n), uint32(d.Index)); err != nil {
 		p.meter.Close()
-		return nil, fmt.Errorf("tell the transmitter of device %d: %w", d.Index, err)
+		return nil, fmt.Errorf("add device %d to the transmitter: %w", d.Index, err)
 	}
 	t.taken[n] = true
 	t.arrange()
@@ -167,7 +168,7 @@ func (p *Port) Reconsider() error {
 }
 
 // errUnknown means that the kernel did not say whether a device accepts redirected frames.
-var errUnknown = errors.New("whether the device takes frames of programs is not known")
+var errUnknown = errors.New("can't determine whether the device accepts frames from XDP programs")
 
 // check returns why the program can't send to the device, or nil. The calling thread must be in the
 // device's namespace.
@@ -176,7 +177,8 @@ func (p *Port) check() error {
 		return err
 	}
 	if sent, known := p.meter.Read(); known && sent.Refused > 0 {
-		return fmt.Errorf("%d frames found no room at the device's peer, which nothing but a socket waits for", sent.Refused)
+		return fmt.Errorf("%d frames were lost because the device's peer had no room for them, and only a socket waits "+
+			"for room", sent.Refused)
 	}
 	switch takes, err := netdev.TakesRedirects(p.device.Index); {
 	case err != nil:

@@ -99,8 +99,8 @@ func (t *Transmitter) start() (err error) {
 	p := t.params
 	if p.Memory > MostMemory {
 		return fmt.Errorf(
-			"a program reaches no more than %d MiB of frames, and there are %d: give the switch fewer buffers",
-			MostMemory>>20, p.Memory>>20)
+			"the frames take %d MiB, more than the %d MiB that a BPF program can reach: lower memory.buffers",
+			p.Memory>>20, MostMemory>>20)
 	}
 	if err := xdprun.Permitted(xdprun.BPF, xdprun.NetAdmin, xdprun.PerfMon); err != nil {
 		return err
@@ -164,7 +164,7 @@ func (t *Transmitter) Yield() {
 	}
 }
 
-var errEnded = errors.New("the transmitter has ended: the kernel runs its program no more")
+var errEnded = errors.New("the transmitter has ended: the kernel no longer runs its program")
 
 // HandOver ends one run of the program and starts the next one. This also happens automatically
 // when a run has made its maximum number of frames, after some minutes at least.
@@ -237,7 +237,7 @@ func (t *Transmitter) settle() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the transmitter did not run for a second: CPU %d has other things to do", t.params.CPU)
+	return fmt.Errorf("the transmitter did not run for a second: other threads use CPU %d", t.params.CPU)
 }
 
 // flushed waits until the current batch has ended, which takes some microseconds. It returns false

@@ -54,11 +54,11 @@ func TestStartRefuses(t *testing.T) {
 		of    func(*Params)
 		want  string
 	}{
-		{"too much memory", nil, func(p *Params) { p.Memory = MostMemory + 4096 }, "fewer buffers"},
+		{"too much memory", nil, func(p *Params) { p.Memory = MostMemory + 4096 }, "lower memory.buffers"},
 		{"no such CPU", nil, func(p *Params) { p.CPU = 4000 }, "choose a CPU"},
-		{"without CAP_BPF", []int{unix.CAP_BPF, unix.CAP_SYS_ADMIN}, nil, "takes cap_bpf,"},
-		{"without CAP_NET_ADMIN", []int{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN}, nil, "takes cap_net_admin,"},
-		{"without CAP_PERFMON", []int{unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}, nil, "takes cap_perfmon,"},
+		{"without CAP_BPF", []int{unix.CAP_BPF, unix.CAP_SYS_ADMIN}, nil, "lacks cap_bpf:"},
+		{"without CAP_NET_ADMIN", []int{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN}, nil, "lacks cap_net_admin:"},
+		{"without CAP_PERFMON", []int{unix.CAP_PERFMON, unix.CAP_SYS_ADMIN}, nil, "lacks cap_perfmon:"},
 	} {
 		p := good
 		if test.of != nil {

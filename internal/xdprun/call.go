@@ -65,8 +65,8 @@ func (c *call) settle() error {
 		}
 	}
 	if err := Run(r.Program.FD(), r.Frame, Batch); err != nil && !errors.Is(err, unix.EINTR) {
-		return fmt.Errorf("run a program on frames of %d bytes: %w (BPF_PROG_RUN with live frames takes Linux 6.0 "+
-			"or later, and frames from 14 bytes to what a page holds)", len(r.Frame), err)
+		return fmt.Errorf("run the program on frames of %d bytes: %w: BPF_PROG_RUN with live frames needs Linux 6.0 or "+
+			"later, and frames from 14 bytes to the size that fits into a page", len(r.Frame), err)
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func pin(cpu int) error {
 	var set unix.CPUSet
 	set.Set(cpu)
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return fmt.Errorf("CPU %d: %w (choose a CPU that this process may use)", cpu, err)
+		return fmt.Errorf("CPU %d: %w: choose a CPU that this process may use", cpu, err)
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (c *call) run() error {
 		case errors.Is(err, unix.ENOMEM): // no page is free now, nor would there be one for a socket buffer
 			_ = unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil)
 		default:
-			return fmt.Errorf("xdprun: run a program: %w", err)
+			return fmt.Errorf("xdprun: run the program: %w", err)
 		}
 	}
 	return nil

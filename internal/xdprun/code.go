@@ -28,7 +28,7 @@ func NewProgram(name string, parts ...asm.Instructions) (*ebpf.Program, error) {
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: name, Type: ebpf.XDP, Instructions: code,
 		License: "Dual MIT/GPL"})
 	if err != nil {
-		return nil, fmt.Errorf("XDP program %s: %w", name, explain(err, code))
+		return nil, fmt.Errorf("load XDP program %s: %w", name, explain(err, code))
 	}
 	return p, nil
 }

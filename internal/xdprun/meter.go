@@ -26,7 +26,7 @@ type Sent struct {
 func NewMeter(device string) (*Meter, error) {
 	tool, err := ethtool.Open()
 	if err != nil {
-		return nil, fmt.Errorf("xdprun: statistics of %s: %w", device, err)
+		return nil, fmt.Errorf("xdprun: read the statistics of %s: %w", device, err)
 	}
 	m := &Meter{tool: tool, device: device}
 	m.before, _ = m.read()

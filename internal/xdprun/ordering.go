@@ -40,8 +40,8 @@ func fallback(processor string, refusal error) (Ordering, error) {
 		return Ordering{}, nil
 	}
 	return Ordering{},
-		fmt.Errorf("this kernel's BPF has no load-acquire and store-release, which %s needs: take Linux 6.15 or "+
-			"later: %w", processor, refusal)
+		fmt.Errorf("BPF of this kernel lacks load-acquire and store-release, which %s needs: use Linux 6.15 or later: %w",
+			processor, refusal)
 }
 
 // Load reads word w of the record at base, or its first bytes if size is smaller: later reads

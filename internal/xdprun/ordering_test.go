@@ -76,7 +76,7 @@ func TestNoOrdering(t *testing.T) {
 		t.Errorf("amd64: %+v, %v", o, err)
 	}
 	if _, err := fallback("arm64", refusal); !errors.Is(err, refusal) ||
-		!strings.Contains(err.Error(), "arm64 needs: take Linux 6.15") {
+		!strings.Contains(err.Error(), "arm64 needs: use Linux 6.15") {
 		t.Errorf("arm64: %v", err)
 	}
 }

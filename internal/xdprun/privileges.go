@@ -36,7 +36,7 @@ func Permitted(capabilities ...Capability) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	if err := unix.Capget(&header, &data[0]); err != nil {
-		return fmt.Errorf("capabilities of this process: %w", err)
+		return fmt.Errorf("read the capabilities of this process: %w", err)
 	}
 	has := func(c Capability) bool { return data[c/32].Effective>>(c%32)&1 != 0 }
 	if has(sysAdmin) {
@@ -51,9 +51,8 @@ func Permitted(capabilities ...Capability) error {
 	if missing == nil {
 		return nil
 	}
-	return fmt.Errorf("it takes %s, which this process lacks: run as root, or give that to the program (systemd: "+
-		"CapabilityBoundingSet=)",
-		strings.Join(missing, " and "))
+	return fmt.Errorf("this process lacks %s: run as root, or with the missing capabilities (systemd: "+
+		"CapabilityBoundingSet=)", strings.Join(missing, " and "))
 }
 
 // explain adds to the kernel's error the helper functions used by the program that the kernel
@@ -69,5 +68,5 @@ func explain(refusal error, code asm.Instructions) error {
 	if missing == nil {
 		return refusal
 	}
-	return fmt.Errorf("this kernel has no %v for XDP programs: take a newer one: %w", missing, refusal)
+	return fmt.Errorf("this kernel lacks %v for XDP programs: use a newer one: %w", missing, refusal)
 }

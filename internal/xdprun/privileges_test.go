@@ -22,8 +22,8 @@ func TestPermittedNamesWhatIsMissing(t *testing.T) {
 		{nil, ""},
 		{[]int{unix.CAP_SYS_ADMIN}, ""},
 		{[]int{unix.CAP_BPF, unix.CAP_NET_ADMIN, unix.CAP_PERFMON}, ""}, // CAP_SYS_ADMIN includes them
-		{[]int{unix.CAP_SYS_ADMIN, unix.CAP_PERFMON}, "it takes cap_perfmon, which"},
-		{[]int{unix.CAP_SYS_ADMIN, unix.CAP_BPF, unix.CAP_NET_ADMIN}, "it takes cap_bpf and cap_net_admin, which"},
+		{[]int{unix.CAP_SYS_ADMIN, unix.CAP_PERFMON}, "lacks cap_perfmon:"},
+		{[]int{unix.CAP_SYS_ADMIN, unix.CAP_BPF, unix.CAP_NET_ADMIN}, "lacks cap_bpf and cap_net_admin:"},
 	} {
 		err := netns.Without(func() error { return Permitted(BPF, NetAdmin, PerfMon) }, test.lacks...)
 		if test.want == "" && err != nil || test.want != "" &&
@@ -38,7 +38,7 @@ func TestNewProgramNamesWhatTheKernelLacks(t *testing.T) {
 	needRoot(t)
 	_, err := NewProgram("no", asm.Instructions{asm.FnSkbLoadBytes.Call()}, Drop("drop"))
 	var refusal *ebpf.VerifierError
-	if err == nil || !strings.Contains(err.Error(), "this kernel has no [FnSkbLoadBytes]") ||
+	if err == nil || !strings.Contains(err.Error(), "this kernel lacks [FnSkbLoadBytes]") ||
 		!errors.As(err, &refusal) {
 		t.Errorf("%v", err)
 	}

@@ -29,11 +29,11 @@ func NewShared(name string, words int) (*Shared, error) {
 		Name: name, Type: ebpf.Array, KeySize: 4, ValueSize: uint32(size), MaxEntries: 1, Flags: unix.BPF_F_MMAPABLE,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("map %s of %d bytes: %w", name, size, err)
+		return nil, fmt.Errorf("create BPF map %s of %d bytes: %w", name, size, err)
 	}
 	memory, err := unix.Mmap(table.FD(), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("map %s: %w", name, err), table.Close())
+		return nil, errors.Join(fmt.Errorf("mmap BPF map %s: %w", name, err), table.Close())
 	}
 	return &Shared{
 		table: table, Memory: memory,
