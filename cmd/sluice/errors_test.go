@@ -133,7 +133,7 @@ func TestDeviceCannotBeOpened(t *testing.T) {
 		{"it is in use", func(t *testing.T, s program.Site) {
 			other := program.StartSwitch(t, s.Home, strings.Replace(good, "  - {device: port1, speed: 1G}\n", "", 1))
 			t.Cleanup(func() { other.Stop() })
-		}, []string{"port stays absent", "sluice.yaml:3:14", "port2", "in use", "stop that one first"}},
+		}, []string{"port stays absent", "sluice.yaml:3:14", "port2", "in use", "stop that process first"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := program.NewSite(t, 2)

@@ -55,7 +55,7 @@ func Map(buffers, size int) (*Memory, error) {
 // them: Close does not unmap them. pages is the description that Pages returns.
 func Over(bytes []byte, size int, pages string) (*Memory, error) {
 	if size < minBufferSize || size&(size-1) != 0 || len(bytes) == 0 || len(bytes)%size != 0 {
-		return nil, fmt.Errorf("umem: buffers of %d B in %d B: must be a power of two of at least %d, and fit", size,
+		return nil, fmt.Errorf("umem: buffers of %d B in %d B: must be a power of two of at least %d, and divide it", size,
 			len(bytes), minBufferSize)
 	}
 	return &Memory{bytes: bytes[:len(bytes):len(bytes)], shift: bits.TrailingZeros(uint(size)), pages: pages}, nil
@@ -85,10 +85,10 @@ func mapPages(length int, file string) (mapping []byte, pages string, err error)
 	case err != nil:
 		return nil, "", errors.Join(err, unix.Munmap(mapping))
 	case shortage != nil:
-		return mapping, fmt.Sprintf("%d KiB pages (no hugepages: %s; not all transparent ones: %v)",
+		return mapping, fmt.Sprintf("%d KiB pages (reserved hugepages: %s; transparent hugepages: %v)",
 			os.Getpagesize()>>10, why, shortage), nil
 	}
-	return mapping, fmt.Sprintf("2 MiB transparent hugepages (no others: %s)", why), nil
+	return mapping, fmt.Sprintf("2 MiB transparent hugepages (reserved ones: %s)", why), nil
 }
 
 // populate makes all pages of memory present; memory begins where a hugepage may. It uses
@@ -106,7 +106,7 @@ func populate(memory []byte) (shortage, err error) {
 	}
 	switch {
 	case len(whole) == 0:
-		return errors.New("less than one"), nil
+		return errors.New("the memory is smaller than one"), nil
 	case shortage == nil:
 		shortage = unix.Madvise(whole, unix.MADV_COLLAPSE) // merges small pages; fails unless all are now large
 	}
@@ -145,8 +145,9 @@ func (m *Memory) BufferSize() int { return 1 << m.shift }
 // Buffers returns the number of buffers.
 func (m *Memory) Buffers() int { return len(m.bytes) >> m.shift }
 
-// Pages describes the pages behind the memory: "2 MiB hugepages", "2 MiB transparent hugepages (no
-// others: <why>)", or "4 KiB pages (no hugepages: <why>; not all transparent ones: <why>)".
+// Pages describes the pages behind the memory: "2 MiB hugepages", "2 MiB transparent hugepages
+// (reserved ones: <why not>)", or "4 KiB pages (reserved hugepages: <why not>; transparent
+// hugepages: <why not>)".
 func (m *Memory) Pages() string { return m.pages }
 
 // Close unmaps the memory. Slices of it must not be used any more. Closing it again does nothing.

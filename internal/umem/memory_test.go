@@ -98,7 +98,7 @@ func TestPagesSayWhy(t *testing.T) {
 	defer m.Close()
 	switch pages := m.Pages(); {
 	case pages == "2 MiB hugepages" && shortage == "":
-	case strings.Contains(pages, " (no ") && (shortage == "" || strings.Contains(pages, shortage)):
+	case strings.Contains(pages, " (reserved ") && (shortage == "" || strings.Contains(pages, shortage)):
 	default:
 		t.Fatalf("%q, though the kernel says %q", pages, shortage)
 	}
@@ -126,7 +126,7 @@ func TestHugepagesPromisedInVain(t *testing.T) {
 	if err := os.WriteFile(file, []byte("1000000"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for length, want := range map[int]string{3 * 4096: "4 KiB pages (no hugepages: ", 4 << 20: "hugepages"} {
+	for length, want := range map[int]string{3 * 4096: "4 KiB pages (reserved hugepages: ", 4 << 20: "hugepages"} {
 		mapping, pages, err := mapPages(length, file)
 		if err != nil {
 			t.Fatal(err)

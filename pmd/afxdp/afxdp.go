@@ -193,7 +193,7 @@ func (p *Port) open(c Config, d device) (err error) {
 		return err
 	}
 	if n := p.Fill(c.Fill); n < len(c.Fill) {
-		return fmt.Errorf("%d buffers to begin with are more than the fill ring's %d entries: give fewer", len(c.Fill),
+		return fmt.Errorf("%d initial buffers are more than the %d entries of the fill ring: pass fewer", len(c.Fill),
 			n)
 	}
 	if p.program, err = attach(d, c.Queue, c.Mode == ZeroCopy); err != nil {
@@ -220,16 +220,16 @@ func (c Config) check() error {
 	pages := uint64(unix.Getpagesize())
 	switch {
 	case bits.OnesCount(uint(c.BufferSize)) != 1 || c.BufferSize < 2048:
-		return fmt.Errorf("buffers of %d bytes: choose a power of two from 2048 on", c.BufferSize)
+		return fmt.Errorf("buffers of %d bytes: choose a power of two of at least 2048", c.BufferSize)
 	case len(c.Memory) == 0 || len(c.Memory)%c.BufferSize != 0 || address(c.Memory)%pages != 0:
-		return fmt.Errorf("a memory of %d bytes at %#x: it must be page aligned and hold whole buffers of %d bytes",
+		return fmt.Errorf("memory of %d bytes at %#x: it must be page-aligned and hold whole buffers of %d bytes",
 			len(c.Memory), address(c.Memory), c.BufferSize)
 	case c.RingSize < 0 || bits.OnesCount(uint(c.RingSize)) != 1:
 		return fmt.Errorf("rings of %d entries: choose a power of two", c.RingSize)
 	case c.Queue < 0:
-		return fmt.Errorf("queue %d: queues count from 0", c.Queue)
+		return fmt.Errorf("queue %d: choose 0 or more", c.Queue)
 	case slices.ContainsFunc(c.Fill, func(a uint64) bool { return a >= uint64(len(c.Memory)) }):
-		return fmt.Errorf("a buffer to begin with lies outside of the memory's %d bytes", len(c.Memory))
+		return fmt.Errorf("an initial buffer lies outside the memory of %d bytes", len(c.Memory))
 	case c.Mode > ZeroCopy:
 		return fmt.Errorf("mode %d: choose Auto, Copy or ZeroCopy", c.Mode)
 	}
@@ -262,7 +262,7 @@ func (p *Port) Fill(addrs []uint64) int {
 		bad |= a | (p.memoryBytes - 1 - a)
 	}
 	if bad>>63 != 0 {
-		panic("afxdp: an address outside of the memory for the fill ring")
+		panic("afxdp: fill ring: an address outside the memory")
 	}
 	return p.fill.Push(addrs)
 }
@@ -294,7 +294,7 @@ func (p *Port) Transmit(burst []pmd.Desc) int {
 		bad |= -uint64(d.Options)
 	}
 	if bad>>63 != 0 {
-		panic("afxdp: a descriptor that is not one frame in one buffer for the TX ring")
+		panic("afxdp: TX ring: a descriptor that is not one frame in one buffer")
 	}
 	if p.transmitter != nil {
 		return p.transmitter.Transmit(burst)
@@ -395,7 +395,7 @@ func (p *Port) stats() pmd.Stats {
 func (p *Port) socketStats() pmd.Stats {
 	k, err := getsockopt[unix.XDPStatistics](p.fd, unix.SOL_XDP, unix.XDP_STATISTICS)
 	if err != nil {
-		panic(fmt.Sprintf("afxdp: statistics of a socket that is open: %v", err)) // no such error exists
+		panic(fmt.Sprintf("afxdp: read the statistics of an open socket: %v", err)) // no such error exists
 	}
 	return pmd.Stats{
 		RXDropped:   k.Rx_dropped,

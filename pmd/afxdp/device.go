@@ -56,7 +56,7 @@ func findLink(name string) (netlink.Link, error) {
 	link, err := netlink.LinkByName(name)
 	var missing netlink.LinkNotFoundError
 	if errors.As(err, &missing) {
-		return nil, fmt.Errorf("%w: look at `ip link`; it must be in this network namespace", ErrNoDevice)
+		return nil, fmt.Errorf("%w in this network namespace: name one that `ip link` lists", ErrNoDevice)
 	}
 	return link, err
 }
@@ -72,16 +72,16 @@ func (d device) check(c Config) error {
 	limit := MaxMTU(c.BufferSize)
 	switch {
 	case !d.up:
-		return fmt.Errorf("%w: `ip link set dev %s up`", ErrDown, d.name)
+		return fmt.Errorf("%w: set it up with `ip link set dev %s up`", ErrDown, d.name)
 	case d.mtu > limit:
-		return fmt.Errorf("%w: MTU %d, buffers of %d bytes hold %d: `ip link set dev %s mtu %d`, or larger buffers",
+		return fmt.Errorf("%w: MTU %d, but buffers of %d bytes hold %d: run `ip link set dev %s mtu %d`, or use larger buffers",
 			ErrMTU, d.mtu, c.BufferSize, limit, d.name, limit)
 	case d.queues > 1:
 		return fmt.Errorf(
-			"%w: it spreads frames over %d receive queues: `ethtool -L %s combined 1` (veth: rx 1 tx 1), "+
-				"or create it with one", ErrQueues, d.queues, d.name)
+			"%w: the device has %d receive queues, and a port reads one: run `ethtool -L %s combined 1` (veth: rx 1 tx 1), "+
+				"or create the device with one", ErrQueues, d.queues, d.name)
 	case c.Queue >= d.queues:
-		return fmt.Errorf("%w: queue %d of %d", ErrQueues, c.Queue, d.queues)
+		return fmt.Errorf("%w: no queue %d; the device has %d", ErrQueues, c.Queue, d.queues)
 	}
 	return d.checkOwner()
 }
@@ -91,7 +91,7 @@ func (d device) checkOwner() error {
 	if d.xdpMode == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: id %d, name %q, %s mode: stop its owner, or take it off with `ip link set dev %s xdp off`",
+	return fmt.Errorf("%w: id %d, name %q, %s mode: stop its owner, or detach it with `ip link set dev %s xdp off`",
 		ErrProgram, d.xdpID, programName(d.xdpID), d.xdpMode, d.name)
 }
 

@@ -45,26 +45,26 @@ func refused(s step, err error) error {
 	}
 	switch {
 	case errors.Is(err, unix.EAFNOSUPPORT):
-		return say(ErrUnsupported, "it must be built with CONFIG_XDP_SOCKETS")
+		return say(ErrUnsupported, "boot a kernel that was built with CONFIG_XDP_SOCKETS=y")
 	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES):
 		return say(ErrPermission, "run as root, or with CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK")
 	case errors.Is(err, unix.ENODEV):
-		return say(ErrNoDevice, "it went away just now: try again when it is back")
+		return say(ErrNoDevice, "it has just disappeared: try again when it is back")
 	case errors.Is(err, unix.ENETDOWN):
 		return say(ErrDown, "set it up first")
 	case s == registerMemory && (errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ENOMEM)):
-		return say(ErrMemlock, "grant CAP_IPC_LOCK, or raise the limit (ulimit -l, LimitMEMLOCK=) to the memory's "+
-			"size for every port")
+		return say(ErrMemlock, "grant CAP_IPC_LOCK, or raise the limit (ulimit -l, LimitMEMLOCK=) to the size of the "+
+			"memory times the number of ports")
 	case s == registerMemory && errors.Is(err, unix.EINVAL):
-		return fmt.Errorf("%s: %w: buffers larger than a page need memory of huge pages, and a kernel that takes "+
-			"them there (6.18 does not): "+
-			"choose 4096 bytes at the most", s, err)
+		return fmt.Errorf("%s: %w: buffers larger than a page need hugepages, "+
+			"and a kernel that accepts such buffers (6.18 does not): "+
+			"choose at most 4096 bytes", s, err)
 	case s == attachProgram && (errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST)):
-		return say(ErrProgram, "another program was faster")
+		return say(ErrProgram, "another program has just attached one: stop that program")
 	case s == bindSocket && errors.Is(err, unix.EBUSY):
-		return say(ErrBusy, "another AF_XDP socket has this queue: stop the program that holds it")
+		return say(ErrBusy, "another AF_XDP socket uses this queue: stop the program that holds it")
 	case s == bindSocket && errors.Is(err, unix.EINVAL):
-		return say(ErrQueues, "the queue went away just now: look at `ethtool -l`")
+		return say(ErrQueues, "the queue has just disappeared: see `ethtool -l`")
 	}
 	return fmt.Errorf("%s: %w", s, err)
 }

@@ -28,7 +28,7 @@ func TestRefused(t *testing.T) {
 		{attachProgram, unix.EACCES, ErrPermission, "root"},
 		{registerMemory, unix.ENOBUFS, ErrMemlock, "CAP_IPC_LOCK"},
 		{registerMemory, unix.ENOMEM, ErrMemlock, "ulimit -l"},
-		{registerMemory, unix.EINVAL, nil, "huge pages"},
+		{registerMemory, unix.EINVAL, nil, "hugepages"},
 		{attachProgram, unix.EBUSY, ErrProgram, "program"},
 		{attachProgram, unix.EEXIST, ErrProgram, "program"},
 		{bindSocket, unix.EBUSY, ErrBusy, "stop the program"},
@@ -120,14 +120,14 @@ var refusals = []struct {
 	{name: "mode", conf: func(c *Config) { c.Mode = 3 }, say: []string{"mode 3"}},
 	{name: "buffer size", conf: func(c *Config) { c.BufferSize = 3000 }, say: []string{"3000", "power of two"}},
 	{name: "small buffers", conf: func(c *Config) { c.BufferSize = 1024 }, say: []string{"2048"}},
-	{name: "large buffers", conf: func(c *Config) { c.BufferSize = 1 << 15 }, say: []string{"huge pages"}},
+	{name: "large buffers", conf: func(c *Config) { c.BufferSize = 1 << 15 }, say: []string{"hugepages"}},
 	{name: "ring size", conf: func(c *Config) { c.RingSize = 100 }, say: []string{"100", "power of two"}},
-	{name: "no memory", conf: func(c *Config) { c.Memory = nil }, say: []string{"page aligned"}},
-	{name: "odd memory", conf: func(c *Config) { c.Memory = c.Memory[1024:] }, say: []string{"page aligned"}},
+	{name: "no memory", conf: func(c *Config) { c.Memory = nil }, say: []string{"page-aligned"}},
+	{name: "odd memory", conf: func(c *Config) { c.Memory = c.Memory[1024:] }, say: []string{"page-aligned"}},
 	{name: "half a buffer", conf: func(c *Config) { c.Memory = c.Memory[:1024] }, say: []string{"whole buffers"}},
 	{name: "foreign buffer", conf: func(c *Config) { c.Fill = []uint64{0, 1 << 16} }, say: []string{"outside"}},
 	{name: "too many buffers", conf: func(c *Config) { c.RingSize, c.Fill = 1, make([]uint64, 3) },
-		say: []string{"3 buffers", "2 entries"}},
+		say: []string{"3 initial buffers", "2 entries"}},
 }
 
 // TestOpenRefuses makes Open fail for each reason. Nothing may be left behind.

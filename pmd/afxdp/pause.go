@@ -50,14 +50,14 @@ func (s *Settings) SetFlowControl(ours bool) error {
 	}
 	link, err := s.device()
 	if err != nil {
-		return fmt.Errorf("its own PAUSE can't be changed: %w", err)
+		return fmt.Errorf("can't change the PAUSE settings of its hardware: %w", err)
 	}
 	device, want := link.Attrs().Name, *s.before.Pause
 	if ours {
 		want = ethtool.Pause{}
 	}
 	if err := setPause(s.pause, device, want); err != nil {
-		return fmt.Errorf("its own PAUSE can't be changed (`ethtool -A %s`), and stops all classes together: %w",
+		return fmt.Errorf("can't change the PAUSE settings of its hardware (`ethtool -A %s`), and PAUSE stops all classes together: %w",
 			device, err)
 	}
 	return nil

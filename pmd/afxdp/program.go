@@ -44,7 +44,7 @@ func attach(d device, queue int, nativeOnly bool) (*program, error) {
 	if errors.Is(err, ErrProgram) || errors.Is(err, ErrPermission) || errors.Is(err, ErrNoDevice) {
 		return nil, errors.Join(err, sockets.Close())
 	}
-	err = fmt.Errorf("%w: %w: it may want a smaller MTU, or (veth) a peer with no more transmit queues than this has "+
+	err = fmt.Errorf("%w: %w: it may need a smaller MTU or, on veth, a peer with no more transmit queues than it has "+
 		"receive queues", ErrNative, err)
 	if nativeOnly {
 		return nil, errors.Join(err, sockets.Close())
@@ -73,7 +73,7 @@ func redirect(sockets *ebpf.Map) asm.Instructions {
 // admit starts redirecting the queue's frames to the socket.
 func (p *program) admit(queue, socket int) error {
 	if err := p.sockets.Put(uint32(queue), uint32(socket)); err != nil {
-		return fmt.Errorf("lead queue %d to the socket: %w", queue, err)
+		return fmt.Errorf("redirect queue %d to the socket: %w", queue, err)
 	}
 	return nil
 }

@@ -49,8 +49,8 @@ func Harmful(feature string) bool {
 // completed by hardware that does not exist (CHECKSUM_PARTIAL), and with the VLAN tag stored
 // outside the frame. XDP programs can see neither. In the other direction, a peer without NAPI (GRO
 // or XDP) receives through the per-CPU backlog, which drops frames where a ring would push back.
-const peerNote = "veth: only the peer can make its frames whole and push back: in its namespace, " +
-	"`ethtool -K <peer> tx off txvlan off gro on`, unless it runs XDP itself"
+const peerNote = "veth: only the peer can complete its frames and push back: run " +
+	"`ethtool -K <peer> tx off txvlan off gro on` in its namespace, unless it runs XDP itself"
 
 // Prepare makes a device fit to be a port: no offload that changes frames, one receive queue, a
 // queueing discipline if veth needs one to push back (pfifo), and promiscuous mode. Call it before
@@ -89,7 +89,7 @@ func prepare(device string, o Options) (*Settings, error) {
 	if s.memory, s.before, err = remember(link, func() (original, error) { return capture(link, tool) }); err != nil {
 		tool.Close()
 		if errors.Is(err, unix.EACCES) {
-			err = fmt.Errorf("%w: what it restores is kept there: let this user write to %s", err, StateDirectory)
+			err = fmt.Errorf("%w: the original settings are kept there: let this user write to %s", err, StateDirectory)
 		}
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (s *Settings) apply(o Options) error {
 	}
 	if c := s.before.Channels; c != nil && c.more() {
 		if err := setChannels(s.tool, device, c.one()); err != nil {
-			s.note("it keeps its %d receive queues: %v", c.RX+c.Combined, err)
+			s.note("can't reduce its %d receive queues to one: %v", c.RX+c.Combined, err)
 		}
 	}
 	if s.link.Type() == "veth" {
@@ -144,11 +144,11 @@ func (s *Settings) apply(o Options) error {
 			err = netlink.QdiscAdd(pushBack(s.link))
 		}
 		if err != nil {
-			s.note("no pfifo, so veth drops when its 256 entries are full: %v", err)
+			s.note("can't add a pfifo, so veth drops frames when its 256 entries are full: %v", err)
 		}
 	}
 	if err := netlink.SetPromiscOn(s.link); err != nil {
-		s.note("not promiscuous, so it may see only frames to itself: %v", err)
+		s.note("can't make it promiscuous, so it may receive only frames to its own address: %v", err)
 	}
 	if o.BusyPoll {
 		s.deferInterrupts(device)
@@ -160,7 +160,7 @@ func (s *Settings) apply(o Options) error {
 func (s *Settings) stopOffloads(device string) error {
 	states, err := s.tool.Features(device)
 	if err != nil {
-		s.note("it does not tell its offloads: %v", err)
+		s.note("can't read its offloads: %v", err)
 		return nil
 	}
 	off := map[string]bool{}
@@ -174,7 +174,7 @@ func (s *Settings) stopOffloads(device string) error {
 		failed = s.tool.SetFeatures(device, off)
 	}
 	if failed != nil {
-		s.note("changing its offloads: %v", failed)
+		s.note("can't change its offloads: %v", failed)
 	}
 	if states, err = s.tool.Features(device); err != nil {
 		return err
@@ -185,11 +185,11 @@ func (s *Settings) stopOffloads(device string) error {
 		if failed != nil {
 			why = fmt.Errorf("%w (%w)", why, failed)
 		}
-		return fmt.Errorf("%w, and %s can't be turned off: frames would lose their priority; use another device", why,
+		return fmt.Errorf("%w, and %s can't be turned off, so frames would lose their priority: use another device", why,
 			StripsTags)
 	}
 	for _, name := range left {
-		s.note("%s stays on", name)
+		s.note("can't turn off its offload %s", name)
 	}
 	return nil
 }
@@ -207,12 +207,12 @@ func leftOn(states map[string]ethtool.Feature) (names []string) {
 func (s *Settings) deferInterrupts(device string) {
 	files, err := openDeviceFiles(device)
 	if err != nil {
-		s.note("busy polling without putting interrupts off: %v", err)
+		s.note("busy polling without deferred interrupts: %v", err)
 		return
 	}
 	for name, value := range napiNames {
 		if err := files.write(name, value); err != nil {
-			s.note("busy polling: %v", err)
+			s.note("busy polling without deferred interrupts: %v", err)
 		}
 	}
 }
@@ -259,7 +259,7 @@ func (s *Settings) giveUp(file func(*memory) error) error {
 
 // errDoubt means that a device has neither the name nor the address of the prepared one, and that
 // there is no sysfs to identify it.
-var errDoubt = errors.New("whether this is still the same device can't be known without a sysfs, so it was left as it is")
+var errDoubt = errors.New("can't tell without a sysfs whether this is still the same device, so it was left as it is")
 
 // device returns the prepared device under its present name. It returns ErrNoDevice if the device
 // is gone, even if its index is in use again, and errDoubt if that can't be determined.
@@ -277,7 +277,7 @@ func (s *Settings) device() (netlink.Link, error) {
 	case err != nil:
 		return nil, err
 	case s.before.isNot(who):
-		return nil, fmt.Errorf("%w: another one has its index", ErrNoDevice)
+		return nil, fmt.Errorf("%w: another device has its index", ErrNoDevice)
 	case !s.before.is(who):
 		return nil, fmt.Errorf("%s: %w", who.Name, errDoubt)
 	}
@@ -338,7 +338,7 @@ func (s *Settings) putBack(link netlink.Link) error {
 	}
 	if o.Channels != nil && o.Channels.more() {
 		if err := setChannels(tool, device, *o.Channels); err != nil {
-			errs = append(errs, fmt.Errorf("its %d receive queues: %w (veth: only when its peer runs no XDP)", o.Channels.RX+o.Channels.Combined, err))
+			errs = append(errs, fmt.Errorf("restore its %d receive queues: %w (veth: only while its peer runs no XDP)", o.Channels.RX+o.Channels.Combined, err))
 		}
 	}
 	root, err := rootQdisc(link)

@@ -165,7 +165,7 @@ func Recover(keep func(device string) bool) (restored []string, err error) {
 		switch {
 		case errors.Is(err, ErrBusy):
 		case err != nil:
-			errs = append(errs, fmt.Errorf("afxdp: restore what %s holds: %w", path, err))
+			errs = append(errs, fmt.Errorf("afxdp: restore the settings in %s: %w", path, err))
 		case device != "":
 			restored = append(restored, device)
 		}
@@ -295,7 +295,7 @@ func lock(path string) (*memory, error) {
 		if err != nil {
 			file.Close()
 			if errors.Is(err, unix.EWOULDBLOCK) {
-				err = fmt.Errorf("%w: another process has prepared it and holds %s: stop that one first", ErrBusy, path)
+				err = fmt.Errorf("%w: another process has prepared it and holds %s: stop that process first", ErrBusy, path)
 			}
 			return nil, err
 		}
@@ -335,7 +335,7 @@ func (m *memory) release() error { return m.file.Close() }
 func namespaceOf() (inode, cookie uint64, err error) {
 	var at unix.Stat_t
 	if err := unix.Stat("/proc/thread-self/ns/net", &at); err != nil {
-		return 0, 0, fmt.Errorf("look at the network namespace: %w", err)
+		return 0, 0, fmt.Errorf("identify the network namespace: %w", err)
 	}
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -343,7 +343,7 @@ func namespaceOf() (inode, cookie uint64, err error) {
 	}
 	defer unix.Close(fd)
 	if cookie, err = getsockopt[uint64](fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE); err != nil {
-		return 0, 0, fmt.Errorf("ask for the network namespace's cookie: %w", err)
+		return 0, 0, fmt.Errorf("read the network namespace's cookie: %w", err)
 	}
 	return at.Ino, cookie, nil
 }

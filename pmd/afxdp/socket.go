@@ -209,7 +209,7 @@ func waitFree(queue *unix.SockaddrXDP) error {
 	}
 	d := device{index: int(queue.Ifindex)}
 	if err := s.tryBind(d, int(queue.QueueID), unix.XDP_COPY); errors.Is(err, unix.EBUSY) {
-		err = fmt.Errorf("the kernel did not let go of queue %d within a second: keep the memory mapped", queue.QueueID)
+		err = fmt.Errorf("the kernel did not release queue %d within a second: keep the memory mapped", queue.QueueID)
 		return errors.Join(err, s.close())
 	}
 	return s.close() // any other error: the device is gone, and no longer uses the memory
