@@ -94,13 +94,13 @@ func TestLimitedMemory(t *testing.T) {
 	s := program.NewSite(t, 2)
 	text := strings.Replace(smallSwitch, "buffers: 1024", "buffers: 4194304", 1) // 8 GiB
 	file := readable(t, text)
-	say := []string{"memory.buffers is 4194304", file + ":3:19", "the switch takes 8.", "control group /sluice-test-",
+	say := []string{"memory.buffers is 4194304", file + ":3:19", "the switch needs 8.", "control group /sluice-test-",
 		"left of 256 MiB", "lower memory.buffers to "}
 	run := group.launch(s.Home, "run", "-c", file)
 	checkRefusal(t, run, cli.ExitFailure, say)
 	check := group.launch(s.Home, "check", "-c", file)
 	if code := check.ExitCode(); code != 0 ||
-		!strings.Contains(check.Output.String(), "note: a switch would not start here: the switch takes 8.") {
+		!strings.Contains(check.Output.String(), "note: a switch would not start here: the switch needs 8.") {
 		t.Errorf("exit code %d:\n%s", code, check.Output.String())
 	}
 	_, rest, _ := strings.Cut(strings.Join(run.Log.All(), "\n"), "lower memory.buffers to ")
@@ -162,7 +162,7 @@ func TestLimitedMemoryHidden(t *testing.T) {
 func TestLimitNotReadable(t *testing.T) {
 	group := limitedGroup(t, "268435456")
 	group.hidden, group.lacks = true, "sys_admin"
-	say := []string{"the limits of control group /sluice-test-", "can't be read", "operation not permitted",
+	say := []string{"can't read the limits of control group /sluice-test-", "operation not permitted",
 		"cap_sys_admin"}
 	s := program.NewSite(t, 2)
 	check := group.launch(nil, "check", "-c", readable(t, smallSwitch))

@@ -161,7 +161,7 @@ func (s *Socket) SetFeatures(device string, on map[string]bool) error {
 	for name, yes := range on {
 		i := slices.Index(names, name)
 		if i < 0 {
-			return setFeatures.failed(device, fmt.Errorf("the kernel knows no %q", name))
+			return setFeatures.failed(device, fmt.Errorf("the kernel has no feature %q", name))
 		}
 		blocks[i/32].Valid |= 1 << (i % 32)
 		if yes {
@@ -193,7 +193,7 @@ func (s *Socket) Statistics(device string) (map[string]uint64, error) {
 }
 
 // errChanged means that the number of strings or counters changed between two requests.
-var errChanged = errors.New("its queues changed meanwhile")
+var errChanged = errors.New("the number of its queues changed during the request")
 
 // Sets of strings (ethtool_stringset).
 const (

@@ -36,12 +36,12 @@ var spare struct {
 func Open() (*Socket, error) {
 	mapped, err := takeMemory()
 	if err != nil {
-		return nil, fmt.Errorf("ethtool: memory for requests: %w", err)
+		return nil, fmt.Errorf("ethtool: map memory for requests: %w", err)
 	}
 	s := &Socket{mapped: mapped, memory: mapped[:room:room]}
 	if s.fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err != nil {
 		giveMemory(mapped)
-		return nil, fmt.Errorf("ethtool: socket for requests: %w", err)
+		return nil, fmt.Errorf("ethtool: open a socket for requests: %w", err)
 	}
 	return s, nil
 }

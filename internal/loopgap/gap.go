@@ -17,7 +17,7 @@ import (
 func Measure(ctx context.Context, cpu int, length time.Duration) (gap dataplane.GapHistogram, err error) {
 	memory, err := umem.Map(Buffers, 2048)
 	if err != nil {
-		return gap, fmt.Errorf("loopgap: memory to measure the loop with: %w", err)
+		return gap, fmt.Errorf("loopgap: map memory for the measurement: %w", err)
 	}
 	defer func() { err = errors.Join(err, memory.Close()) }()
 	w, err := NewWorker(memory, 2, 1514)
@@ -31,7 +31,7 @@ func Measure(ctx context.Context, cpu int, length time.Duration) (gap dataplane.
 		return gap, err
 	}
 	if gap = w.Look(int64(length)).Gap; gap.Iterations() == 0 && ctx.Err() == nil {
-		return gap, fmt.Errorf("loopgap: CPU %d was not to be had for %v: measure for longer, or on another", cpu,
+		return gap, fmt.Errorf("loopgap: no time on CPU %d within %v: measure for longer, or on another CPU", cpu,
 			length)
 	}
 	return gap, nil

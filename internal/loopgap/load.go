@@ -81,7 +81,7 @@ func (l Load) Start(memory *umem.Memory, step int64) (*dataplane.Switch, int64, 
 	}
 	s, err := dataplane.NewSwitch(p)
 	if err != nil {
-		return nil, 0, fmt.Errorf("loopgap: a switch that is never idle: %w", err)
+		return nil, 0, fmt.Errorf("loopgap: create the switch: %w", err)
 	}
 	plan := &dataplane.Plan{}
 	for i := range l.Ports {

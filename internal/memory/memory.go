@@ -121,17 +121,15 @@ type Shortage struct {
 
 func (s *Shortage) Error() string {
 	if s.Hugepages > 0 {
-		return fmt.Sprintf("buffers larger than a page take %d hugepages of 2 MiB, and %d are free: set more aside "+
-			"(vm.nr_hugepages), or lower "+
-			"memory.buffers or memory.buffer_size", s.Hugepages, s.Free)
+		return fmt.Sprintf("buffers larger than a page need %d hugepages of 2 MiB, but %d are free: raise "+
+			"vm.nr_hugepages, or lower memory.buffers or memory.buffer_size", s.Hugepages, s.Free)
 	}
 	remedy := s.Limit.Remedy()
 	if s.Most > 0 {
 		remedy = fmt.Sprintf("lower memory.buffers to %d or less, or %s", s.Most, remedy)
 	}
-	return fmt.Sprintf("the switch takes %s of memory, and %s has %s left of %s: %s", Text(s.Takes), s.Limit.Place,
-		Text(s.Limit.Free),
-		Text(s.Limit.Size), remedy)
+	return fmt.Sprintf("the switch needs %s of memory, but %s has %s left of %s: %s", Text(s.Takes), s.Limit.Place,
+		Text(s.Limit.Free), Text(s.Limit.Size), remedy)
 }
 
 // Fits returns a *Shortage if the memory is too small, for the exceeded limit with the least left.
@@ -239,10 +237,9 @@ func groupsOf(read Reader, controller string) (groups []Group, hidden error) {
 		}
 		root, top, err := rootOf(read, parts[1], of)
 		if err != nil {
-			hidden = fmt.Errorf("the limits of control group %s can't be read: no file system of control groups is "+
-				"mounted here, as under ip netns exec, "+
-				"and none can be opened: %w: give the switch cap_sys_admin at the start, or mount one at %s", parts[2],
-				err, cgroupDirectory)
+			hidden = fmt.Errorf("can't read the limits of control group %s: no control group file system is mounted "+
+				"here, as under `ip netns exec`, and none can be opened: %w: grant the switch cap_sys_admin at the "+
+				"start, or mount one at %s", parts[2], err, cgroupDirectory)
 		} else {
 			groups = append(groups, groupsBelow(root, path.Clean("/"+parts[2]), path.Clean(top), second)...)
 		}

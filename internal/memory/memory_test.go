@@ -141,7 +141,7 @@ func TestTransmitterWithoutHugepages(t *testing.T) {
 	if err := without.Fits(m.read); err != nil {
 		t.Error(err)
 	}
-	if err := with.Fits(m.read); err == nil || !strings.Contains(err.Error(), "the switch takes 2.") {
+	if err := with.Fits(m.read); err == nil || !strings.Contains(err.Error(), "the switch needs 2.") {
 		t.Errorf("with a transmitter: %v", err)
 	}
 }

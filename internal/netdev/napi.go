@@ -34,7 +34,7 @@ func ThreadNAPI(device string, cpu int) (threads []int, err error) {
 		if _, err := ask(napiSet, 0,
 			nl.NewRtAttr(napiID, nl.Uint32Attr(p[napiID])),
 			nl.NewRtAttr(napiThreaded, nl.Uint32Attr(napiThreadedTrue))); err != nil {
-			return nil, fmt.Errorf("a thread for NAPI %d (Linux 6.17 can): %w", p[napiID], err)
+			return nil, fmt.Errorf("start a thread for NAPI %d (needs Linux 6.17): %w", p[napiID], err)
 		}
 	}
 	if pollers, err = getNAPI(link.Attrs().Index); err != nil {
@@ -45,12 +45,12 @@ func ThreadNAPI(device string, cpu int) (threads []int, err error) {
 	for _, p := range pollers {
 		thread := int(p[napiThread])
 		if err := unix.SchedSetaffinity(thread, &set); err != nil {
-			return nil, fmt.Errorf("NAPI's thread %d to CPU %d: %w", thread, cpu, err)
+			return nil, fmt.Errorf("bind NAPI thread %d to CPU %d: %w", thread, cpu, err)
 		}
 		threads = append(threads, thread)
 	}
 	if len(threads) == 0 {
-		return nil, fmt.Errorf("it has no NAPI")
+		return nil, fmt.Errorf("%s has no NAPI", device)
 	}
 	return threads, nil
 }
@@ -59,7 +59,7 @@ func ThreadNAPI(device string, cpu int) (threads []int, err error) {
 func getNAPI(device int) (pollers []map[uint16]uint32, err error) {
 	messages, err := ask(napiGet, unix.NLM_F_DUMP, nl.NewRtAttr(napiDevice, nl.Uint32Attr(uint32(device))))
 	if err != nil {
-		return nil, fmt.Errorf("its NAPI: %w", err)
+		return nil, fmt.Errorf("query NAPI: %w", err)
 	}
 	for _, m := range messages {
 		p := map[uint16]uint32{}

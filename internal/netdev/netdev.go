@@ -47,7 +47,7 @@ func FeaturesOf(device int) (Features, error) {
 			}
 		}
 	}
-	return 0, errors.New("the kernel does not say what a device can do of XDP")
+	return 0, errors.New("the kernel does not report the XDP features of the device")
 }
 
 // TakesRedirects reports whether a device sends frames that XDP programs redirect to it. A veth

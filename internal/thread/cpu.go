@@ -12,7 +12,7 @@ import (
 func AllowedCPUs() (cpus []int, err error) {
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
-		return nil, fmt.Errorf("reading the CPUs allowed: %w", err)
+		return nil, fmt.Errorf("read which CPUs this process may use: %w", err)
 	}
 	for cpu := range len(allowed) * 64 {
 		if allowed.IsSet(cpu) {
@@ -39,11 +39,11 @@ func OnCPU(cpu int, f func()) error {
 	defer runtime.UnlockOSThread()
 	var before, only unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		return fmt.Errorf("reading the CPUs allowed: %w", err)
+		return fmt.Errorf("read which CPUs this process may use: %w", err)
 	}
 	only.Set(cpu)
 	if err := unix.SchedSetaffinity(0, &only); err != nil {
-		return fmt.Errorf("CPU %d: %w (choose one that this process may use)", cpu, err)
+		return fmt.Errorf("CPU %d: %w: choose a CPU that this process may use", cpu, err)
 	}
 	defer func() { _ = unix.SchedSetaffinity(0, &before) }() // the thread will serve other goroutines
 	f()
