@@ -26,7 +26,7 @@ var tourStops = []struct{ prints, not string }{
 		`PORT TX.*veth-a +0 +0 +0 +[1-9].*` + // show pfc
 		`sent xoff for.*` + // top
 		`100 of [0-9]+ frames captured.*` + // capture
-		`ok +switch +it runs.*errors: `, `ALARM`}, // doctor
+		`ok +switch +running.*errors: `, `ALARM`}, // doctor
 	{`^$`, ``},
 	{`(?s)veth-b:3 +stormed +1/0.*alertname="SluicePauseStorm", alertstate="firing", device="veth-b"`,
 		`SluiceLosslessDrop`},

@@ -43,7 +43,7 @@ func (e *examination) pollers() (list []int, who string) {
 func cpus(e *examination) {
 	allowed, workers := cpuList(e.status["Cpus_allowed_list"]), e.workers()
 	if len(allowed) == 0 || len(workers) == 0 {
-		e.warn("cpus", "", "those that this process may use can't be read")
+		e.warn("cpus", "", "can't read which CPUs this process may use")
 		return
 	}
 	for _, cpu := range workers {
@@ -53,11 +53,11 @@ func cpus(e *examination) {
 	left := slices.DeleteFunc(slices.Clone(allowed), func(cpu int) bool { return slices.Contains(taken, cpu) })
 	if len(left) == 0 {
 		e.warn("cpus", "",
-			"%s take all %d: the rest of the program and the kernel will hold them up. Leave one out of them, "+
-				"or give the machine another", who, len(allowed))
+			"%s use all %d CPUs of this process: the rest of the program and the kernel will delay them. "+
+				"Leave one CPU free, or give the machine another", who, len(allowed))
 		return
 	}
-	e.ok("cpus", "of %d, %s leave %d for everyone else", len(allowed), who, len(left))
+	e.ok("cpus", "%s leave %d of %d CPUs to everything else", who, len(left), len(allowed))
 }
 
 // cpu checks one worker's CPU.
@@ -65,19 +65,19 @@ func (e *examination) cpu(cpu int, allowed []int) {
 	subject := fmt.Sprintf("cpu %d", cpu)
 	online, err := e.Read(cpuDirectory + "online")
 	if err == nil && e.Config != nil && e.Running == nil && !slices.Contains(cpuList(online), cpu) {
-		e.configured(Error, subject, &e.Config.Workers, "", "a worker is to have it, and this machine has only %s",
-			online)
+		e.configured(Error, subject, &e.Config.Workers, "",
+			"a worker is configured for this CPU, but only CPUs %s are online", online)
 		return
 	}
 	if e.Running == nil && !slices.Contains(allowed, cpu) {
 		e.fail(subject, fmt.Sprintf("taskset -p -c 0-%d $$", slices.Max(append(allowed, cpu))),
-			"a worker is to have it, and this process may not use it "+
-				"(where a container or unit has not been given it: docker: --cpuset-cpus, systemd: AllowedCPUs=)")
+			"a worker is configured for this CPU, but this process may not use it. A container or unit must be "+
+				"given the CPU (docker: --cpuset-cpus, systemd: AllowedCPUs=)")
 		return
 	}
 	governor := fmt.Sprintf("%scpu%d/cpufreq/scaling_governor", cpuDirectory, cpu)
 	if text, err := e.Read(governor); err == nil && text != "performance" {
-		e.warn(subject, "echo performance > "+governor, "its governor is %s: it may be slow when a burst comes", text)
+		e.warn(subject, "echo performance > "+governor, "its governor is %s: it may be slow when a burst arrives", text)
 	}
 	isolated, _ := e.Read(cpuDirectory + "isolated")
 	nohz, err := e.Read(cpuDirectory + "nohz_full") // kernels that can't stop their ticks have no such file
@@ -90,11 +90,11 @@ func (e *examination) cpu(cpu int, allowed []int) {
 	}
 	if len(missing) > 0 {
 		e.warn(subject, "",
-			"others may run on it or its timer ticks, which lengthens the loop's gaps: add %s to the kernel's "+
-				"command line and boot", strings.Join(missing, " "))
+			"other threads or timer ticks may interrupt the worker, which lengthens the gaps of its loop: "+
+				"add %s to the kernel's command line and reboot", strings.Join(missing, " "))
 		return
 	}
-	e.ok(subject, "isolated: nobody else runs on it")
+	e.ok(subject, "isolated: no other threads run on it")
 }
 
 // cpuList parses a list of the kernel's, such as 0-2,5; it skips invalid parts.
@@ -118,9 +118,8 @@ func processor(e *examination) {
 	const third = "amd64 v3"
 	cpuinfo, _ := e.Read("/proc/cpuinfo")
 	if e.Built < third && strings.HasPrefix(e.Built, "amd64") && microarch.HasThird(cpuinfo) {
-		e.ok("processor", "the program was built for %s; this processor runs what is built for %s, too "+
-			"(bin/sluice-v3 of make build), "+
-			"which may take a few per cent less for a frame", e.Built, third)
+		e.ok("processor", "the program was built for %s; this processor also runs builds for %s "+
+			"(bin/sluice-v3 of make build), which may need a few per cent less time for a frame", e.Built, third)
 		return
 	}
 	e.ok("processor", "the program was built for %s", e.Built)

@@ -202,14 +202,14 @@ var machineAilments = []ailment{
 		say: []string{"hard limit of 16 MiB"}, fix: setcap},
 	{name: "memlock can't be read", spoil: without(noIPCLock, allOfThem, file("/proc/self/limits", "")),
 		status: Warning, about: "memlock",
-		say: []string{"can't be read"}},
+		say: []string{"can't read"}},
 	{name: "little memory in the control group", spoil: file(cgroupDirectory+"/memory.max", "67108864"), status: Error,
 		about: "memory",
 		say:   []string{"the frames take 64 MiB", "control group / (memory.max) has 64 MiB left of 64 MiB"},
 		fix:   "memory: {buffers: 10454}", at: "switch.yaml:2:1"},
 	{name: "little time", spoil: file(cgroupDirectory+"/a.slice/b.service/cpu.max", "50000 100000"), status: Warning,
 		about: "cpus",
-		say:   []string{"the time of 0.5", "workers poll on 1"}},
+		say:   []string{"the time of 0.5 CPUs", "workers poll on 1"}},
 	{name: "little time, version 1", spoil: func(_ *Machine, files map[string]string, _ map[string]*Device) {
 		files["/proc/self/cgroup"] = "9:memory:/x\n8:cpu,cpuacct:/x\n0::/"
 		files[cgroupDirectory+"/cpu/cpu.cfs_quota_us"], files[cgroupDirectory+"/memory/memory.limit_in_bytes"] =
@@ -221,7 +221,8 @@ var machineAilments = []ailment{
 		fix:   "memory: {buffers: 10454}", at: "switch.yaml:2:1"},
 	{name: "little memory for hugepages", text: "memory: {buffers: 4194304, buffer_size: 8192B}\n" + lossyPorts,
 		status: Error, about: "hugepages",
-		say: []string{"need 16384 hugepages", "7.6 GiB are available"}, fix: "buffers: 500000", at: "switch.yaml:1:19"},
+		say: []string{"need 16384 hugepages", "only 7.6 GiB are available"}, fix: "buffers: 500000",
+		at: "switch.yaml:1:19"},
 	{name: "a kernel without hugepages", text: "memory: {buffers: 4096, buffer_size: 8192B}\n" + lossyPorts,
 		spoil: func(_ *Machine, files map[string]string, _ map[string]*Device) {
 			delete(files, hugepageDirectory+"nr_hugepages")
@@ -271,7 +272,7 @@ var machineAilments = []ailment{
 		at: "switch.yaml:1:19"},
 	{name: "slow clock", spoil: file("/sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet"),
 		status: Warning, about: "clock",
-		say: []string{"hpet", "tsc is quicker"},
+		say: []string{"hpet", "tsc is faster"},
 		fix: "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource"},
 	{name: "governor", spoil: file(cpuDirectory+"cpu3/cpufreq/scaling_governor", "powersave"), status: Warning,
 		about: "cpu 3",
@@ -284,7 +285,7 @@ var machineAilments = []ailment{
 		"1G}, {device: port1a, speed: 1G}, {device: port2a, speed: 1G}]",
 		status: Warning, about: "cpus", say: []string{"all 4"}},
 	{name: "no such CPU", text: strings.Replace(twoPorts, "[3]", "[7]", 1), status: Error, about: "cpu 7",
-		say: []string{"only 0-3"}, at: "switch.yaml:2:10"},
+		say: []string{"only CPUs 0-3"}, at: "switch.yaml:2:10"},
 	{name: "a CPU for others", text: strings.Replace(twoPorts, "[3]", "[7]", 1),
 		spoil: file(cpuDirectory+"online", "0-7"), status: Error,
 		about: "cpu 7", fix: "taskset -p -c 0-7 $$"},
@@ -304,7 +305,7 @@ var deviceAilments = []ailment{
 		fix: "speed: 2.5G", at: "switch.yaml:5:28"},
 	{name: "a link of another rate than the file says", text: strings.Replace(twoPorts, "port2, speed: 10G",
 		"port2, speed: 1G, link_speed: 2.5G", 1),
-		status: Warning, about: "port2", say: []string{"10G", "link_speed says 2.5G"}, fix: "link_speed: 10G",
+		status: Warning, about: "port2", say: []string{"runs at 10G", "link_speed says 2.5G"}, fix: "link_speed: 10G",
 		at: "switch.yaml:5:44"},
 	{name: "a nominal rate that link_speed overrules", text: strings.Replace(twoPorts, "port2, speed: 10G",
 		"port2, speed: 1G, link_speed: 2.5G", 1),
@@ -313,11 +314,11 @@ var deviceAilments = []ailment{
 		say: []string{"link_speed of 2.5G", "100G that the driver vmxnet3 reports is nominal", "sends at 1G"}},
 	{name: "a nominal rate, and no link_speed",
 		spoil:  device(func(d *Device) { d.Driver, d.Speed, d.Nominal = "vmxnet3", 25e8, true }),
-		status: Warning, about: "port2", say: []string{"its link has 2.5G, less than the speed of 10G"},
+		status: Warning, about: "port2", say: []string{"its link runs at 2.5G, less than the speed of 10G"},
 		fix: "speed: 2.5G", at: "switch.yaml:5:28"},
 	{name: "a link that headroom is too small for", text: strings.NewReplacer("true}", "true, headroom: 6MB}", "10G",
 		"1G").Replace(twoPorts),
-		status: Error, about: "links", say: []string{"fills at 10G", "rates that its links have"},
+		status: Error, about: "links", say: []string{"fills at 10G", "does not fit the rates of the links"},
 		fix: "raise it to 32831488B or more, leave it out, so that each port " +
 			"gets what it needs, or lower the port's response or in_flight", at: "switch.yaml:7:42"},
 	{name: "a link with pauses too short", text: strings.Replace(twoPorts, "port2,", "port2, response: 1ms,", 1),
@@ -328,13 +329,13 @@ var deviceAilments = []ailment{
 		say: []string{"no XDP"}},
 	{name: "no zero-copy, demanded", text: strings.Replace(twoPorts, "port2, ", "port2, mode: zero-copy, ", 1),
 		spoil:  device(func(d *Device) { d.XDP = netdev.Basic | netdev.Redirect }),
-		status: Error, about: "port2", say: []string{"no zero-copy", "demands"}, fix: "mode: auto",
+		status: Error, about: "port2", say: []string{"no zero-copy", "requires"}, fix: "mode: auto",
 		at: "switch.yaml:5:27"},
 	{name: "MTU too small", spoil: device(func(d *Device) { d.MTU = 1400 }),
 		status: Error, about: "port2", fix: "ip link set dev port2 mtu 1500"},
 	{name: "MTU too small for S-tags", text: strings.Replace(twoPorts, "port2, ", "port2, s_tag: pcp, ", 1),
 		spoil:  device(func(d *Device) { d.MTU = 1503 }),
-		status: Error, about: "port2", say: []string{"1503", "1500 and 4 bytes for an S-tag"},
+		status: Error, about: "port2", say: []string{"1503", "1500 plus 4 bytes for an S-tag"},
 		fix: "ip link set dev port2 mtu 1504"},
 	{name: "MTU for S-tags", text: strings.Replace(twoPorts, "port2, ", "port2, s_tag: pcp, ", 1),
 		spoil:  device(func(d *Device) { d.MTU = 1504 }),
@@ -351,7 +352,7 @@ var deviceAilments = []ailment{
 	{name: "foreign program on a link", spoil: device(func(d *Device) {
 		d.Program = &Program{ID: 7, Name: "theirs", Mode: "native", Link: 12, Holder: 99, Of: "their"}
 	}), status: Error, about: "port2", say: []string{`XDP program 7 "theirs", native, of process 99 (their)`,
-		"not ours"}, fix: "bpftool link detach id 12"},
+		"does not belong to Sluice"}, fix: "bpftool link detach id 12"},
 	{name: "in a bridge", spoil: device(func(d *Device) { d.Master = "br0" }), status: Warning, about: "port2",
 		say: []string{"belongs to br0"},
 		fix: "ip link set dev port2 nomaster"},
@@ -377,7 +378,7 @@ var deviceAilments = []ailment{
 		d.Program = &Program{ID: 7, Name: afxdp.ProgramName, Mode: "native", Link: 12, Holder: 99, Of: "sluice"}
 	}), status: Error, about: "port2", say: []string{"another program of Sluice"}, fix: "kill 99"},
 	{name: "PAUSE in hardware", spoil: device(func(d *Device) { d.Pause.RX = true }),
-		status: OK, about: "port2", say: []string{"receives: true, sends: false", "turns that off"}},
+		status: OK, about: "port2", say: []string{"receives: true, sends: false", "turns it off"}},
 	{name: "PAUSE in hardware, and no flow control", text: strings.Replace(twoPorts, "port2, ",
 		"port2, flow_control: off, ", 1),
 		spoil:  device(func(d *Device) { d.Pause.TX = true }),
@@ -385,13 +386,14 @@ var deviceAilments = []ailment{
 		fix: "ethtool -A port2 autoneg off rx off tx off"},
 	{name: "PAUSE in hardware, and nothing lossless", text: lossyPorts,
 		spoil:  device(func(d *Device) { d.Pause.RX = true }),
-		status: Warning, about: "port2", say: []string{"no lossless class", "leaves that as it is"},
+		status: Warning, about: "port2", say: []string{"no lossless class", "does not change the setting"},
 		fix: "ethtool -A port2 autoneg off rx off tx off"},
 	{name: "PAUSE in hardware, and nothing lossless but for peers", text: "pfc: {asymmetric: true}\n" + lossyPorts,
 		spoil: device(func(d *Device) { d.Pause.RX = true }), status: OK, about: "port2",
-		say: []string{"turns that off"}},
+		say: []string{"turns it off"}},
 	{name: "PFC in hardware", spoil: device(func(d *Device) { d.DCB.PFC = 1 << 3 }),
-		status: Warning, about: "port2", say: []string{"PFC of 3"}, fix: "dcb pfc set dev port2 prio-pfc all:off"},
+		status: Warning, about: "port2", say: []string{"PFC priorities: 3"},
+		fix: "dcb pfc set dev port2 prio-pfc all:off"},
 	{name: "loopback down", spoil: func(_ *Machine, _ map[string]string, devices map[string]*Device) {
 		devices["lo"] =
 			&Device{}
@@ -399,15 +401,15 @@ var deviceAilments = []ailment{
 		status: Warning, about: "metrics", say: []string{"127.0.0.1:9473"}, fix: "ip link set dev lo up"},
 	{name: "too little headroom", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 1300 * time.Microsecond, nil }
-	}, status: Error, about: "port2", say: []string{"class cos3 keeps", "1.3ms", "just measured"},
+	}, status: Error, about: "port2", say: []string{"class cos3 has", "1.3ms", "just measured"},
 		fix: "response: 2.367ms", at: "switch.yaml:5:5"},
 	{name: "too little headroom, and little time", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 2100 * time.Microsecond, nil }
-	}, status: Error, about: "port2", say: []string{"class cos3 keeps", "2.1ms"}, fix: "response: 2.367ms",
+	}, status: Error, about: "port2", say: []string{"class cos3 has", "2.1ms"}, fix: "response: 2.367ms",
 		at: "switch.yaml:5:5"},
 	{name: "a gap that pauses are too short for", spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
 		m.Gap = func(int) (time.Duration, error) { return 3300 * time.Microsecond, nil }
-	}, status: Error, about: "port2", say: []string{"class cos3 keeps", "No response helps"}},
+	}, status: Error, about: "port2", say: []string{"class cos3 has", "A longer response does not help"}},
 	{name: "too little headroom for a short gap", text: strings.Replace(twoPorts, "port2,", "port2, response: 10us,",
 		1), status: Error, about: "port2",
 		say: []string{"100µs"}, fix: "response: 200us", at: "switch.yaml:5:31"},
@@ -451,7 +453,7 @@ var runningAilments = []ailment{
 		status: Error, about: "switch", say: []string{"3 frames"},
 		fix: "sluice show drops --nonzero --socket /run/s.sock"},
 	{name: "a control loop that stands still", run: func(r *Running) { r.StalledNS = 7e9 },
-		status: Error, about: "switch", say: []string{"has not run for 7s", "links", "orders"}},
+		status: Error, about: "switch", say: []string{"has not run for 7s", "links", "commands"}},
 	{name: "no PFC heard", run: func(r *Running) { r.Ports[1].PFC.Received = 0 },
 		status: Warning, about: "port2", say: []string{"no PFC frame", "--inject"}},
 	{name: "a worker that can't keep up", run: func(r *Running) { r.Ports[1].Behind = 7 },
@@ -474,8 +476,8 @@ var runningAilments = []ailment{
 		at: "switch.yaml:4:5"},
 	{name: "a hiccup long ago", run: func(r *Running) {
 		r.Workers[0].GapWaitNS, r.Workers[0].GapRecentNS = 5_000_000, 100_000
-	}, status: OK, about: "cpu 3", say: []string{"100µs at the worst in the last ten minutes",
-		"5ms since the switch was started"}},
+	}, status: OK, about: "cpu 3", say: []string{"100µs in the last ten minutes",
+		"5ms since the start of the switch"}},
 	{name: "the gap of another worker", run: func(r *Running) {
 		r.Workers = append(r.Workers, state.Worker{CPU: 2, GapWaitNS: 1_500_000})
 		r.Ports[1].Worker = 1
@@ -485,7 +487,7 @@ var runningAilments = []ailment{
 		spoil:  device(func(d *Device) { d.Offloads = []Offload{{"rx-gro", false}, {"rx-lro", true}} }),
 		status: Warning, about: "port2", say: []string{"rx-gro"}, fix: "ethtool -K port2 rx-gro off"},
 	{name: "PAUSE turned on", run: func(*Running) {}, spoil: device(func(d *Device) { d.Pause.RX = true }),
-		status: Warning, about: "port2", say: []string{"could not turn that off", "somebody"},
+		status: Warning, about: "port2", say: []string{"could not turn it off", "turned on later"},
 		fix: "ethtool -A port2 autoneg off rx off tx off"},
 	{name: "queues added", run: func(*Running) {},
 		spoil:  device(func(d *Device) { d.Queues, d.OneQueue = 4, "combined 1" }),
@@ -597,7 +599,7 @@ func TestSwitchIsNotDisturbed(t *testing.T) {
 		r := Examine(m, p)
 		answers := p.Running != nil
 		if all := show(r); answers && r.Errors+r.Warnings > 0 || !answers &&
-			!strings.Contains(all, "gap was not measured") ||
+			!strings.Contains(all, "wait was not measured") ||
 			p.Silent != nil && (r.Errors > 0 || strings.Contains(all, "kill")) {
 			t.Errorf("%s:\n%s", name, all)
 		}

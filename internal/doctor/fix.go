@@ -42,7 +42,7 @@ func (e *examination) configured(s Status, subject string, value any, line, form
 	text := fmt.Sprintf(format, args...)
 	if line != "" {
 		if err := e.refused(config.Edit{Value: value, Line: line}); err != nil {
-			text, line = fmt.Sprintf("%s. `%s` alone would not do: %s", text, line, problemOf(err)), ""
+			text, line = fmt.Sprintf("%s. `%s` alone would be refused: %s", text, line, problemOf(err)), ""
 		}
 	}
 	e.add(Finding{Status: s, Subject: subject, Text: text, Fix: line, At: fmt.Sprintf("%s:%d:%d", at.File, at.Line,
@@ -63,7 +63,7 @@ func (e *examination) withRoom(s Status, subject string, value any, line, format
 		if e.refused(more) == nil && e.refused(more, edit) == nil {
 			text := fmt.Sprintf(format, args...)
 			e.configured(s, subject, more.Value, more.Line,
-				"%s. It takes `%s`, and first more buffers for that, with a restart", text, line)
+				"%s. First add buffers, which needs a restart, then set `%s`", text, line)
 			return
 		}
 	}

@@ -209,7 +209,7 @@ func TestRefusedLines(t *testing.T) {
 	r := Examine(m,
 		Target{Config: parsed(t, twoPorts), Check: func(*config.Config) error { return errors.New("not so") }})
 	text := show(r)
-	if !strings.Contains(text, "`response: 2.367ms` alone would not do: not so []") {
+	if !strings.Contains(text, "`response: 2.367ms` alone would be refused: not so []") {
 		t.Error(text)
 	}
 }

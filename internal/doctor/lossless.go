@@ -54,38 +54,38 @@ func (e *examination) gapOn(worker, cpu int) gap {
 		worst, recent := time.Duration(of.GapWaitNS).Round(time.Microsecond),
 			time.Duration(of.GapRecentNS).Round(time.Microsecond)
 		if of.GapRecentNS == 0 {
-			e.ok(subject, "the loop of the worker has paused for %v at the worst since the switch was started", worst)
+			e.ok(subject, "longest wait (two consecutive gaps of the worker's loop): %v since the start of the switch",
+				worst)
 			return gap{worst, "since the start", true}
 		}
-		e.ok(subject, "the loop of the worker has paused for %v at the worst in the last ten minutes, and for %v "+
-			"since the switch was started",
-			recent, worst)
+		e.ok(subject, "longest wait (two consecutive gaps of the worker's loop): %v in the last ten minutes, "+
+			"%v since the start of the switch", recent, worst)
 		return gap{recent, "in the last ten minutes", true}
 	}
 	if by := e.disturbed(cpu); by != "" {
-		e.warn(subject, "", "the loop's gap was not measured, since that would disturb %s; --socket names the "+
-			"socket of a switch to ask", by)
+		e.warn(subject, "", "the longest wait was not measured, because the measurement would disturb %s: "+
+			"name the socket of a running switch with --socket", by)
 		return gap{}
 	}
 	worst, err := e.Gap(cpu)
 	if err != nil {
-		e.warn(subject, "", "the loop's gap could not be measured: %v", err)
+		e.warn(subject, "", "can't measure the longest wait: %v", err)
 		return gap{}
 	}
 	worst = worst.Round(time.Microsecond)
-	e.ok(subject, "the loop of a worker paused for %v at the worst, in half a second", worst)
+	e.ok(subject, "longest wait (two consecutive gaps of a worker's loop): %v, measured for half a second", worst)
 	return gap{worst, "just measured", true}
 }
 
 // disturbed returns what a loop on a CPU would disturb, or "".
 func (e *examination) disturbed(cpu int) string {
 	if e.Silent != nil {
-		return "a switch that may run and does not answer"
+		return "a switch that may be running but does not answer"
 	}
 	for i := range e.Config.Ports {
 		name := e.Config.Ports[i].Device
 		if d, err := e.Device(name); err == nil && d.Program != nil && (d.Program.Ours() || d.Program.Hidden) {
-			return "the program that has " + name
+			return "the program that uses " + name
 		}
 	}
 	if process := e.Poller(cpu); process != 0 {
@@ -102,7 +102,7 @@ func (e *examination) headroomOf(p *config.Port, g gap) {
 	}
 	need, err := headroom.Compute(headroom.Measured, p.Calculation(e.Config.Memory.Cell, g.worst))
 	if err != nil {
-		e.warn(p.Device, "", "its headroom can't be computed: %v", err)
+		e.warn(p.Device, "", "can't compute its headroom: %v", err)
 		return
 	}
 	for i := range e.Config.Classes {
@@ -117,9 +117,9 @@ func (e *examination) headroomOf(p *config.Port, g gap) {
 	e.repeats(p, g)
 	peer, err := headroom.Compute(headroom.Measured, p.Calculation(e.Config.Memory.Cell, g.worst).Reversed())
 	if err == nil {
-		e.ok(p.Device, "its link partner needs %d cells of headroom like ours, %d bytes each, for pauses of its "+
-			"own: before the switch obeys one, "+
-			"it may have a gap of %v and %d bytes in flight", peer.Cells, e.Config.Memory.Cell, g.worst, p.InFlight)
+		e.ok(p.Device, "its link partner needs %d cells of headroom (of %d bytes, as in this switch) for its own "+
+			"pauses: the switch may take %v to honour one, with %d bytes in flight",
+			peer.Cells, e.Config.Memory.Cell, g.worst, p.InFlight)
 	}
 }
 
@@ -131,15 +131,14 @@ func (e *examination) ring(p *config.Port, g gap) {
 		entries = runs.Buffers.Ring // a running switch keeps the rings with which it was started
 	}
 	lasts := p.RingTime(entries).Round(time.Microsecond)
-	text := fmt.Sprintf("its receive ring of %d frames takes the shortest ones at the rate of its link for %v "+
-		"until its link partner is told to stop, and that may take %v (%s)",
-		entries, lasts, g.worst, g.from)
+	text := fmt.Sprintf("its receive ring of %d frames covers a wait of %v, if the shortest frames arrive at the "+
+		"rate of its link until the partner has stopped; the longest wait is %v (%s)", entries, lasts, g.worst,
+		g.from)
 	switch {
 	case entries == 0:
 	case lasts < g.worst:
-		e.warn(p.Device, "", "%s: frames of any class may be lost then. "+
-			"Raise memory.buffers (a ring takes at most 4096), lower in_flight, or give the worker a CPU of its own",
-			text)
+		e.warn(p.Device, "", "%s: frames of any class may be lost. Raise memory.buffers (a ring has at most 4096 "+
+			"entries), lower in_flight, or give the worker a CPU of its own", text)
 	default:
 		e.ok(p.Device, "%s", text)
 	}
@@ -152,22 +151,22 @@ func (e *examination) overrun(p *config.Port) {
 		return
 	}
 	if r.Behind > 0 {
-		e.warn(p.Device, "", "%d iterations of its worker left frames in the receive ring, and paused its link "+
-			"partner until they were read: the "+
-			"worker can't keep up. Give it fewer ports, or a CPU of its own", r.Behind)
+		e.warn(p.Device, "", "in %d iterations, its worker left frames in the receive ring and paused the link "+
+			"partner until it had read them: the worker can't keep up. Give it fewer ports, or a CPU of its own",
+			r.Behind)
 	}
 	if r.GivenTwice > 0 {
-		e.warn(p.Device, "", "its driver gave back %d buffers with frames that it did not have to receive into; "+
-			"they were refused. With mode: copy "+
-			"the kernel keeps the buffers, and not the driver", r.GivenTwice)
+		e.warn(p.Device, "", "its driver returned %d buffers with frames that it did not have for receiving; the "+
+			"switch refused them. Set mode: copy, with which the kernel holds the buffers, not the driver",
+			r.GivenTwice)
 	}
 }
 
 // compare compares a class's headroom on a port with the need.
 func (e *examination) compare(p *config.Port, class *config.Class, need headroom.Result, g gap) {
 	keeps := p.HeadroomOf(class)
-	text := fmt.Sprintf("class %s keeps %d bytes of headroom, and with a gap of %v (%s) needs %d", class.Name, keeps,
-		g.worst, g.from, need.BufferBytes)
+	text := fmt.Sprintf("class %s has %d bytes of headroom; with the longest wait of %v (%s), it needs %d", class.Name,
+		keeps, g.worst, g.from, need.BufferBytes)
 	if keeps >= need.BufferBytes {
 		e.ok(p.Device, "%s", text)
 		return
@@ -183,7 +182,8 @@ func (e *examination) compare(p *config.Port, class *config.Class, need headroom
 	}
 	if enough = min(enough, e.Config.LongestResponse(p)); enough < g.worst {
 		e.fail(p.Device, "",
-			"%s. No response helps: pauses could not be repeated in time. Give the worker a CPU of its own", text)
+			"%s. A longer response does not help, because pauses could not be repeated in time: give the worker a "+
+				"CPU of its own", text)
 		return
 	}
 	e.withRoom(Error, p.Device, &p.Response, "response: "+units.Time(enough), "%s", text)
@@ -206,8 +206,8 @@ func (e *examination) repeats(p *config.Port, g gap) {
 	if latest >= int(p.Refresh) {
 		return
 	}
-	text := fmt.Sprintf("a pause is repeated %v before it runs out, and a gap of %v (%s) with %d bytes in flight "+
-		"takes longer: its link partner may send meanwhile",
+	text := fmt.Sprintf("a pause is repeated %v before it runs out, but a wait of %v (%s) with %d bytes in flight "+
+		"takes longer: its link partner may send in between",
 		p.PauseTime(pfc.Quanta-p.Refresh).Round(time.Microsecond), g.worst, g.from, p.InFlight)
 	most := config.PFC{Quanta: math.MaxUint16}
 	switch {
@@ -218,6 +218,6 @@ func (e *examination) repeats(p *config.Port, g gap) {
 		e.configured(Warning, p.Device, &pfc.Quanta, e.in(pfc, "pfc", fmt.Sprintf("quanta: %d", most.Quanta)), "%s",
 			text)
 	default:
-		e.warn(p.Device, "", "%s. No configuration helps, but a shorter gap: give the worker a CPU of its own", text)
+		e.warn(p.Device, "", "%s. No configuration helps, only a shorter wait: give the worker a CPU of its own", text)
 	}
 }

@@ -102,9 +102,9 @@ func (d *DCB) String() string {
 			parts = append(parts, fmt.Sprint(priority))
 		}
 	}
-	text := "PFC of no priority"
+	text := "PFC priorities: none"
 	if len(parts) > 0 {
-		text = "PFC of " + strings.Join(parts, ", ")
+		text = "PFC priorities: " + strings.Join(parts, ", ")
 	}
 	for _, a := range d.Apps {
 		text += fmt.Sprintf("; app %d:%#04x has priority %d", a.Selector, a.Protocol, a.Priority)

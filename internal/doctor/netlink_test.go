@@ -21,7 +21,7 @@ func TestDCB(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "PFC of 3, 4; app 1:0x8906 has priority 3"; d.String() != want {
+	if want := "PFC priorities: 3, 4; app 1:0x8906 has priority 3"; d.String() != want {
 		t.Errorf("%q, want %q", d, want)
 	}
 	if _, err := parseDCB(answer[:8]); err == nil {

@@ -34,15 +34,15 @@ func devices(e *examination) {
 		p.runs = e.Running.port(p.Device)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && p.runs != nil:
-			e.warn(p.Device, "", "the switch has it open, in another network namespace: run the doctor there, with "+
-				"`ip netns exec NAME` before it")
+			e.warn(p.Device, "", "the switch has it open, but in another network namespace: run sluice doctor there, "+
+				"with `ip netns exec NAME` in front")
 			continue
 		case errors.Is(err, fs.ErrNotExist):
 			e.configured(Error, p.Device, &p.Port.Device, "",
-				"there is no such device in this network namespace: write one that `ip link` shows, or make it")
+				"no such device in this network namespace: name one that `ip link` lists, or create it")
 			continue
 		case err != nil:
-			e.fail(p.Device, "", "can't be looked at: %v", err)
+			e.fail(p.Device, "", "can't query the device: %v", err)
 			continue
 		}
 		for _, check := range []func(*examination, port){linkState, uses, driver, sender, mtu, queues, rings, offloads,
@@ -61,7 +61,7 @@ func metrics(e *examination) {
 	if e.Running == nil && e.Silent == nil { // otherwise the switch listens there
 		if err := e.Listen(e.Config.Metrics.Listen); err != nil {
 			e.configured(Error, "metrics", &e.Config.Metrics.Listen, "",
-				"they can't be served: %v: stop what listens there, or choose another "+
+				"can't serve the metrics: %v: stop the program that listens there, or choose another "+
 					"address, or none", err)
 		}
 	}
@@ -70,7 +70,7 @@ func metrics(e *examination) {
 		return
 	}
 	if lo, err := e.Device("lo"); err == nil && !lo.Up {
-		e.warn("metrics", "ip link set dev lo up", "nobody will reach them at %v: lo is down", at)
+		e.warn("metrics", "ip link set dev lo up", "lo is down, so the metrics can't be reached at %v", at)
 	}
 }
 
@@ -92,8 +92,8 @@ func links(e *examination) {
 	var all config.Errors
 	if errors.As(err, &all) {
 		for _, problem := range all {
-			e.add(Finding{Status: Error, Subject: "links", Text: "with the rates that its links have, the " +
-				"configuration is at fault, and a switch would hold a port down: " + problem.Problem,
+			e.add(Finding{Status: Error, Subject: "links", Text: "the configuration does not fit the " +
+				"rates of the links, so a switch would hold a port down: " + problem.Problem,
 				Fix: problem.Remedy, At: fmt.Sprintf("%s:%d:%d", problem.File, problem.Line, problem.Column)})
 		}
 		return
@@ -106,28 +106,28 @@ func linkState(e *examination, p port) {
 	d, text := p.device, units.Rate
 	switch assumed := e.assumed[p.Device]; {
 	case !d.Up:
-		e.fail(p.Device, fmt.Sprintf("ip link set dev %s up", quoted(p.Device)), "it is down")
+		e.fail(p.Device, fmt.Sprintf("ip link set dev %s up", quoted(p.Device)), "the device is set down")
 	case !d.Carrier:
-		e.warn(p.Device, "", "it has no carrier: is a cable in it, and is its link partner up?")
+		e.warn(p.Device, "", "no carrier: check the cable, and whether the link partner is up")
 	case d.Nominal && d.Speed > 0 && e.Config.Given(&p.LinkSpeed):
-		e.ok(p.Device, "link up: pauses and headroom count by the link_speed of %s; the %s that the driver %s "+
-			"reports is nominal. The port sends at %s",
+		e.ok(p.Device, "link up: pauses and headroom are computed for the link_speed of %s, since the %s that the "+
+			"driver %s reports is nominal; the port sends at %s",
 			text(assumed), text(d.Speed), d.Driver, text(p.Speed))
 	case d.Speed > 0 && d.Speed < p.Speed:
 		e.configured(Warning, p.Device, &p.Speed, "speed: "+text(d.Speed),
-			"its link has %s, less than the speed of %s: the port sends at the rate of its link", text(d.Speed),
+			"its link runs at %s, less than the speed of %s: the port sends at the rate of its link", text(d.Speed),
 			text(p.Speed))
 	case d.Speed > 0 && d.Speed != assumed && e.Config.Given(&p.LinkSpeed):
 		e.configured(Warning, p.Device, &p.LinkSpeed, "link_speed: "+text(d.Speed),
-			"its link has %s, and link_speed says %s: pauses and headroom count by what it has", text(d.Speed),
-			text(assumed))
+			"its link runs at %s, but link_speed says %s: pauses and headroom are computed for the actual rate",
+			text(d.Speed), text(assumed))
 	case d.Speed == 0:
 		e.ok(p.Device,
-			"link up, of a rate that it does not report: pauses and headroom count by %s; the port sends at %s",
+			"link up; its rate is not reported, so pauses and headroom are computed for %s; the port sends at %s",
 			text(p.LinkSpeed), text(p.Speed))
 	case d.Speed != assumed:
-		e.ok(p.Device, "link up at %s, by which pauses and headroom count; the port sends at %s. `sluice check` "+
-			"knows the link's rate only by link_speed: %[1]s",
+		e.ok(p.Device, "link up at %s, for which pauses and headroom are computed; the port sends at %s. "+
+			"`sluice check` uses this rate only with link_speed: %[1]s",
 			text(d.Speed), text(p.Speed))
 	default:
 		e.ok(p.Device, "link up at %s; the port sends at %s", text(d.Speed), text(p.Speed))
@@ -138,12 +138,11 @@ func linkState(e *examination, p port) {
 func uses(e *examination, p port) {
 	if master := p.device.Master; master != "" {
 		e.warn(p.Device, fmt.Sprintf("ip link set dev %s nomaster", quoted(p.Device)),
-			"it belongs to %s, which gets none of its frames while a switch has it", master)
+			"it belongs to %s, which receives none of its frames while a switch uses it", master)
 	}
 	if of := p.device.Uses; len(of) > 0 {
-		e.warn(p.Device, "", "the machine has addresses there, by which nobody reaches it while a switch has the "+
-			"device, not even whoever is "+
-			"logged in that way: %s", strings.Join(of, ", "))
+		e.warn(p.Device, "", "the machine has addresses on it: %s. While a switch uses the device, they are "+
+			"unreachable, and logins through them are cut off", strings.Join(of, ", "))
 	}
 }
 
@@ -153,28 +152,28 @@ func driver(e *examination, p port) {
 	if p.runs != nil {
 		why := ""
 		if p.runs.Mode != "zero-copy" && d.XDPKnown && d.XDP&netdev.ZeroCopy == 0 {
-			why = ": its driver has no zero-copy"
+			why = ", since its driver has no zero-copy"
 		}
-		e.ok(p.Device, "%s, open in the mode %s%s", d, p.runs.Mode, why)
+		e.ok(p.Device, "%s, open in mode %s%s", d, p.runs.Mode, why)
 		return
 	}
 	switch {
 	case !d.XDPKnown:
-		e.ok(p.Device, "%s: whether it can do zero-copy shows when it is opened: this kernel does not tell before", d)
+		e.ok(p.Device, "%s: this kernel does not report whether it supports zero-copy; opening it will show", d)
 	case d.XDP&netdev.ZeroCopy != 0 && p.Mode != config.Copy:
 		e.ok(p.Device, "%s: zero-copy", d)
 	case d.XDP&netdev.ZeroCopy != 0:
 		e.configured(Warning, p.Device, &p.Mode, "mode: auto",
-			"%s: its driver can do zero-copy, and the configuration wants copies", d)
+			"%s: its driver supports zero-copy, but the configuration asks for copies", d)
 	case p.Mode == config.ZeroCopy:
 		e.configured(Error, p.Device, &p.Mode, "mode: auto",
-			"%s: its driver has no zero-copy, and the configuration demands it", d)
+			"%s: its driver has no zero-copy, but the configuration requires it", d)
 	case d.XDP&netdev.Basic != 0 && d.XDP&netdev.Redirect != 0:
-		e.ok(p.Device, "%s: its driver runs XDP but has no zero-copy: the kernel copies each frame", d)
+		e.ok(p.Device, "%s: its driver supports XDP, but not zero-copy: the kernel copies each frame", d)
 	default:
 		e.warn(p.Device, "",
-			"%s: its driver runs no XDP: the kernel copies each frame and makes a packet of it first, which is "+
-				"several times slower (copy, generic). Another device, or a newer driver, may do better", d)
+			"%s: its driver has no XDP: the kernel makes a socket buffer of each frame and copies it, which is "+
+				"several times slower (copy, generic). Another device, or a newer driver, may be faster", d)
 	}
 }
 
@@ -184,16 +183,16 @@ func mtu(e *examination, p port) {
 	most := afxdp.MaxMTU(e.Config.Memory.BufferSize)
 	tag := ""
 	if longer := p.DeviceMTU() - p.MTU; longer > 0 {
-		tag = fmt.Sprintf(" and %d bytes for an S-tag", longer)
+		tag = fmt.Sprintf(" plus %d bytes for an S-tag", longer)
 	}
 	switch d := p.device; {
 	case d.MTU < p.DeviceMTU():
 		e.fail(p.Device, set(p.DeviceMTU()), "its MTU of %d is less than the port's of %d%s", d.MTU, p.MTU, tag)
 	case d.MTU > most:
-		e.fail(p.Device, set(most), "its MTU of %d is more than buffers of %d bytes hold, %d", d.MTU,
-			e.Config.Memory.BufferSize, most)
+		e.fail(p.Device, set(most), "its MTU of %d is more than the %d that buffers of %d bytes hold", d.MTU, most,
+			e.Config.Memory.BufferSize)
 	default:
-		e.ok(p.Device, "MTU %d, and the port's is %d%s", d.MTU, p.MTU, tag)
+		e.ok(p.Device, "MTU %d; the port needs %d%s", d.MTU, p.MTU, tag)
 	}
 }
 
@@ -203,14 +202,13 @@ func queues(e *examination, p port) {
 	case n <= 1:
 		e.ok(p.Device, "one receive queue")
 	case p.device.OneQueue == "":
-		e.fail(p.Device, "", "%d receive queues, of which a switch sees one, and their number can't be changed: "+
-			"make the device with one "+
-			"(`ip link add … numrxqueues 1`), or use the one below it", n)
+		e.fail(p.Device, "", "only 1 of %d receive queues would reach a switch, and their number can't be changed: "+
+			"create the device with one (`ip link add … numrxqueues 1`), or use the device below it", n)
 	case p.runs == nil:
-		e.ok(p.Device, "%d receive queues: a switch makes it one, and gives the others back", n)
+		e.ok(p.Device, "%d receive queues: a switch reduces them to one, and restores them at its end", n)
 	default:
 		e.fail(p.Device, fmt.Sprintf("ethtool -L %s %s", quoted(p.Device), p.device.OneQueue),
-			"%d receive queues, of which the switch sees one: frames on the others pass it by", n)
+			"only 1 of %d receive queues reaches the switch: frames on the others bypass it", n)
 	}
 }
 
@@ -219,15 +217,14 @@ func rings(e *examination, p port) {
 	const few = 512
 	switch rx, tx := p.device.RX, p.device.TX; {
 	case rx.Size == 0:
-		e.ok(p.Device, "it has no rings of its own, or does not tell their sizes")
+		e.ok(p.Device, "no rings of its own, or it does not report their sizes")
 	case rx.Size < few && rx.Most > rx.Size:
 		e.warn(p.Device, fmt.Sprintf("ethtool -G %s rx %d", quoted(p.Device), rx.Most),
-			"its receive ring has %d entries of %d possible: frames are lost there while the kernel is late. The "+
-				"link may go down for a moment "+
-				"when that is changed", rx.Size, rx.Most)
+			"its receive ring has %d of %d possible entries: frames are lost there when the kernel is late. "+
+				"Changing the ring may take the link down for a moment", rx.Size, rx.Most)
 	default:
-		e.ok(p.Device, "rings of %d entries to receive (at most %d), %d to send (at most %d)", rx.Size, rx.Most,
-			tx.Size, tx.Most)
+		e.ok(p.Device, "receive ring of %d entries (at most %d), transmit ring of %d (at most %d)", rx.Size,
+			rx.Most, tx.Size, tx.Most)
 	}
 }
 
@@ -239,24 +236,23 @@ func offloads(e *examination, p port) {
 	switch {
 	case strips >= 0:
 		e.fail(p.Device, "",
-			"it strips VLAN tags, and with them priorities, and can't be told not to (%s): use another device",
+			"it strips VLAN tags, and the priorities with them, and this can't be turned off (%s): use another device",
 			afxdp.StripsTags)
 	case len(on) == 0:
 		e.ok(p.Device, "no offload changes its frames")
 	case p.runs != nil && len(fixed) < len(on):
 		e.warn(p.Device, turnOff(p.Device, on),
-			"somebody has turned on what the switch had turned off: %s", names(on))
+			"offloads that the switch had turned off are on again: %s", names(on))
 	case len(fixed) > 0:
-		e.warn(p.Device, "", "some offloads can't be turned off, and may join frames or take their checksums: %s",
+		e.warn(p.Device, "", "some offloads can't be turned off, and may join frames or omit checksums: %s",
 			names(fixed))
 	default:
-		e.ok(p.Device, "%d offloads that change frames are on: a switch turns them off, and on again at its end",
+		e.ok(p.Device, "%d offloads that change frames are on: a switch turns them off, and restores them at its end",
 			len(on))
 	}
 	if p.device.Kind == "veth" {
-		e.ok(p.Device, "veth: the other end has to make its frames whole, or TCP from there fails where ping "+
-			"succeeds: in its "+
-			"namespace `ethtool -K DEVICE tx off txvlan off gro on`, unless it runs XDP itself")
+		e.ok(p.Device, "veth: the peer must send complete frames, or TCP from there fails although ping works: run "+
+			"`ethtool -K DEVICE tx off txvlan off gro on` in its namespace, unless it runs XDP itself")
 	}
 }
 
@@ -279,20 +275,20 @@ func program(e *examination, p port) {
 		e.ok(p.Device, "no XDP program")
 	case x == nil:
 		e.fail(p.Device, fmt.Sprintf("ip link set dev %[1]s down && ip link set dev %[1]s up", quoted(p.Device)),
-			"the switch has it open, but its XDP program is gone, so no frame comes in: set it down and up, and the "+
-				"switch opens it anew")
+			"the switch has it open, but its XDP program is gone, so no frames arrive: set it down and up, and the "+
+				"switch opens it again")
 	case x.Ours() && p.runs != nil:
-		e.ok(p.Device, "%s: the switch's", x)
+		e.ok(p.Device, "%s: belongs to the switch", x)
 	case x.Hidden && p.runs != nil:
-		e.ok(p.Device, "%s: the switch's, it seems: this process may not look at it", x)
+		e.ok(p.Device, "%s: probably belongs to the switch; this process may not inspect it", x)
 	case x.Hidden:
-		e.fail(p.Device, "", "%s: whose it is, only root can see: run the doctor as root", x)
+		e.fail(p.Device, "", "%s: only root can see its owner: run sluice doctor as root", x)
 	case x.Ours() && e.Silent != nil:
-		e.warn(p.Device, "", "%s: that of the switch that does not answer, it seems", x)
+		e.warn(p.Device, "", "%s: probably belongs to the switch that does not answer", x)
 	case x.Ours():
-		e.fail(p.Device, stop(x, p.Device), "%s: another program of Sluice has the device: stop that one first", x)
+		e.fail(p.Device, stop(x, p.Device), "%s: another program of Sluice uses the device: stop it first", x)
 	default:
-		e.fail(p.Device, x.detach(p.Device), "%s: not ours: stop its owner, or take it off", x)
+		e.fail(p.Device, x.detach(p.Device), "%s: does not belong to Sluice: stop its owner, or detach it", x)
 	}
 }
 
@@ -315,38 +311,36 @@ func flowControl(e *examination, p port) {
 	}
 	if dcb != nil && dcb.PFC != 0 {
 		e.warn(p.Device, fmt.Sprintf("dcb pfc set dev %s prio-pfc all:off", quoted(p.Device)),
-			"its hardware does PFC by itself, and may keep the frames that are meant for the switch: %s", dcb)
+			"its hardware does PFC on its own, and may not pass PFC frames on to the switch (%s)", dcb)
 	}
 	switch {
 	case pauses || dcb != nil && dcb.PFC != 0:
 	case pause == nil && dcb == nil:
 		e.ok(p.Device, "no PAUSE or PFC in hardware")
 	case dcb == nil:
-		e.ok(p.Device, "its hardware has PAUSE, which is off, and no PFC")
+		e.ok(p.Device, "PAUSE of its hardware is off; the hardware has no PFC")
 	default:
-		e.ok(p.Device, "PAUSE and PFC of its hardware are off: %s", dcb)
+		e.ok(p.Device, "PAUSE and PFC of its hardware are off (%s)", dcb)
 	}
 }
 
 // ownPause reports a device that does PAUSE on its own. A switch turns that off where it does flow
 // control.
 func ownPause(e *examination, p port) {
-	does := fmt.Sprintf("its hardware does PAUSE by itself (receives: %v, sends: %v)", p.device.Pause.RX,
+	does := fmt.Sprintf("its hardware does PAUSE on its own (receives: %v, sends: %v)", p.device.Pause.RX,
 		p.device.Pause.TX)
 	switch {
 	case !e.Config.ControlsFlow(p.Port):
-		e.warn(p.Device, turnOffPause(p.Device), "%s: it stops all classes together, and the switch does not hear "+
-			"of it; the port has no flow control "+
-			"(flow_control: off, or no lossless class), so the switch leaves that as it is. The link may go down "+
-			"for a moment when it is changed", does)
+		e.warn(p.Device, turnOffPause(p.Device), "%s: this stops all classes together, without the switch "+
+			"noticing. The port has no flow control (flow_control: off, or no lossless class), so the switch does "+
+			"not change the setting. Changing it may take the link down for a moment", does)
 	case p.runs == nil:
-		e.ok(p.Device, "%s: a switch turns that off, if it can, and on again at its end. The link may go down for a "+
-			"moment then", does)
+		e.ok(p.Device, "%s: a switch turns it off if it can, and restores it at its end, which may take the link down "+
+			"for a moment", does)
 	default:
-		e.warn(p.Device, turnOffPause(p.Device), "%s, since the switch could not turn that off, as its log says, or "+
-			"somebody has turned it on: it stops "+
-			"all classes together, and the switch does not hear of it. The link may go down for a moment when it is "+
-			"changed", does)
+		e.warn(p.Device, turnOffPause(p.Device), "%s: this stops all classes together, without the switch "+
+			"noticing. Either the switch could not turn it off, and its log says why, or it was turned on later. "+
+			"Changing it may take the link down for a moment", does)
 	}
 }
 
@@ -360,10 +354,10 @@ func heard(e *examination, p port) {
 	switch {
 	case p.runs == nil || p.FlowControl == config.FlowOff:
 	case p.runs.PFC.Received > 0:
-		e.ok(p.Device, "%d PFC frames of its link partner have come through to the switch", p.runs.PFC.Received)
+		e.ok(p.Device, "the switch has received %d PFC frames of its link partner", p.runs.PFC.Received)
 	default:
-		e.warn(p.Device, "", "no PFC frame of its link partner has come through to the switch yet. To see whether "+
-			"one does, have "+
-			"the partner send one: `sluice-lab gen -d DEVICE --mode rxonly --inject 3:1 --duration 1s` there")
+		e.warn(p.Device, "", "the switch has received no PFC frame of its link partner yet: the hardware may discard "+
+			"them. To test this, send one from the partner with `sluice-lab gen -d DEVICE --mode rxonly "+
+			"--inject 3:1 --duration 1s`")
 	}
 }

@@ -46,9 +46,8 @@ func processorShare(e *examination) {
 		}
 	}
 	if pollers, who := e.pollers(); least <= float64(len(pollers)) {
-		e.warn("cpus", "", "the control group of this process lets it have the time of %.3g, and %s poll on %d "+
-			"without rest: they are stopped "+
-			"whenever that is used up. Start it without such a limit (docker: --cpus, systemd: CPUQuota=)", least, who,
-			len(pollers))
+		e.warn("cpus", "", "the control group of this process has the time of %.3g CPUs, but %s poll on %d without "+
+			"rest: the kernel stops them whenever that time is used up. Start the switch without such a limit "+
+			"(docker: --cpus, systemd: CPUQuota=)", least, who, len(pollers))
 	}
 }

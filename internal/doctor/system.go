@@ -39,7 +39,7 @@ func configuration(e *examination) {
 	case e.Problem != nil:
 		e.fail(subject, "", "%v", e.Problem)
 	case e.Config == nil:
-		e.ok(subject, "none was given, so only the machine is looked at: -c FILE names one")
+		e.ok(subject, "none given, so only the machine is checked: name a file with -c")
 	default:
 		e.ok(subject, "%d ports, %d buffers of %d bytes", len(e.Config.Ports), e.Config.Memory.Buffers,
 			e.Config.Memory.BufferSize)
@@ -55,20 +55,21 @@ func configuration(e *examination) {
 func running(e *examination) {
 	const subject = "switch"
 	if e.Running != nil && e.Running.StalledNS > 0 {
-		e.fail(subject, "", "its control loop has not run for %v: it follows no links and takes no orders. A device "+
-			"may be slow to answer: "+
-			"the last lines of its log say which. Restart it if that lasts", e.Running.stalled().Round(time.Second))
+		e.fail(subject, "", "its control loop has not run for %v: it does not follow links, and commands wait. A "+
+			"device may be slow to respond; the last lines of the log say which. Restart the switch if this lasts",
+			e.Running.stalled().Round(time.Second))
 	}
 	switch {
 	case e.Silent != nil:
-		e.warn(subject, "", "one may run, and all else is said as if none did: %v", e.Silent)
+		e.warn(subject, "", "one may be running, but does not answer; the other checks assume that none runs: %v",
+			e.Silent)
 	case e.Running == nil:
-		e.ok(subject, "none answers: this is what one would find that is started now")
+		e.ok(subject, "no switch answers: the checks are for one that starts now")
 	case e.Running.LosslessDrops > 0:
 		e.fail(subject, "sluice show drops --nonzero --socket "+quoted(e.Running.Socket),
-			"it runs and has dropped %d frames of lossless classes", e.Running.LosslessDrops)
+			"running; it has dropped %d frames of lossless classes", e.Running.LosslessDrops)
 	default:
-		e.ok(subject, "it runs, with %d ports, and has dropped no lossless frame", len(e.Running.Ports))
+		e.ok(subject, "running with %d ports; it has dropped no lossless frame", len(e.Running.Ports))
 	}
 }
 
@@ -77,18 +78,18 @@ func kernel(e *examination) {
 	const subject = "kernel"
 	release, err := e.Read("/proc/sys/kernel/osrelease")
 	if err != nil {
-		e.warn(subject, "", "its version can't be read: %v", err)
+		e.warn(subject, "", "can't read its version: %v", err)
 		return
 	}
 	major, minor, patch := thread.KernelVersion(release)
 	version := major<<16 | minor<<8 | min(patch, 255)
 	switch {
 	case version < 6<<16:
-		e.warn(subject, "", "%s: Sluice is made for Linux 6 and not tried on older ones: boot a newer one", release)
+		e.warn(subject, "", "%s: Sluice is made for Linux 6, and not tested on older kernels: boot a newer one", release)
 	case version < 6<<16|17<<8|10 && e.mayHaveVeth():
 		e.warn(subject, "",
-			"%s: before 6.17.10 a veth device may drop what its peer has no room for, and copy mode sends "+
-				"32 frames a system call: boot a newer one if ports are veth", release)
+			"%s: before 6.17.10, a veth device may drop frames for which its peer has no room, and copy mode "+
+				"sends only 32 frames per system call: boot a newer kernel if ports are veth", release)
 	default:
 		e.ok(subject, "%s", release)
 	}
@@ -109,15 +110,14 @@ func afXDP(e *examination) {
 	case err == nil:
 		e.ok(subject, "the kernel has AF_XDP sockets")
 	case errors.Is(err, unix.EPERM):
-		e.ok(subject, "the kernel has AF_XDP sockets, though this process may have none")
+		e.ok(subject, "the kernel has AF_XDP sockets, but this process may not open any")
 	case errors.Is(err, unix.EAFNOSUPPORT) && e.status["Seccomp"] == "2":
-		e.fail(subject, "", "no AF_XDP sockets: a filter of system calls refuses them (systemd: "+
-			"RestrictAddressFamilies= needs AF_XDP), or the kernel "+
-			"was built without CONFIG_XDP_SOCKETS=y")
+		e.fail(subject, "", "no AF_XDP sockets: a system call filter refuses them (systemd: add AF_XDP to "+
+			"RestrictAddressFamilies=), or the kernel was built without CONFIG_XDP_SOCKETS=y")
 	case errors.Is(err, unix.EAFNOSUPPORT):
 		e.fail(subject, "", "the kernel has no AF_XDP sockets: boot one that was built with CONFIG_XDP_SOCKETS=y")
 	default:
-		e.fail(subject, "", "no AF_XDP socket: %v", err)
+		e.fail(subject, "", "can't create an AF_XDP socket: %v", err)
 	}
 }
 
@@ -134,7 +134,7 @@ func bit(mask string, number int) bool {
 func capabilities(e *examination) {
 	const subject = "capabilities"
 	if _, known := e.status["CapEff"]; !known {
-		e.warn(subject, "", "those of this process can't be read")
+		e.warn(subject, "", "can't read the capabilities of this process")
 		return
 	}
 	var missing, unbounded []string
@@ -149,23 +149,22 @@ func capabilities(e *examination) {
 	}
 	switch {
 	case e.inUserNamespace():
-		e.fail(subject, "", "this process is in a user namespace, as of a rootless container: capabilities there do "+
-			"not let it load XDP "+
-			"programs. Run as root of the machine")
+		e.fail(subject, "", "this process is in a user namespace, as in a rootless container, and may not load XDP "+
+			"programs whatever its capabilities: run as root of the machine")
 	case len(unbounded) > 0: // capabilities granted inside do not reach the process
 		e.fail(subject, "",
 			"this process lacks %s, and its bounding set lacks %s: start the container or unit with them "+
 				"(docker: --cap-add, systemd: CapabilityBoundingSet=)", strings.Join(missing, ", "),
 			strings.Join(unbounded, ", "))
 	case len(missing) > 0 && e.status["NoNewPrivs"] == "1":
-		e.fail(subject, "", "this process lacks %s, and may get no more (no_new_privs): run as root, or start the "+
-			"container or unit without "+
-			"that (docker: no-new-privileges, systemd: NoNewPrivileges=)", strings.Join(missing, ", "))
+		e.fail(subject, "", "this process lacks %s, and can't gain privileges (no_new_privs): run as root, or "+
+			"start the container or unit without that flag (docker: no-new-privileges, systemd: NoNewPrivileges=)",
+			strings.Join(missing, ", "))
 	case len(missing) > 0:
-		e.fail(subject, e.grant(), "this process lacks %s: run as root, or give them to the program",
+		e.fail(subject, e.grant(), "this process lacks %s: run as root, or grant the missing capabilities to the program",
 			strings.Join(missing, ", "))
 	default:
-		e.ok(subject, "this process has what a switch needs")
+		e.ok(subject, "this process has all that a switch needs")
 	}
 }
 
@@ -195,7 +194,7 @@ func lockedMemory(e *examination) {
 	}
 	soft, hard, known := e.memlock()
 	if !known {
-		e.warn(subject, "", "its limit can't be read from /proc/self/limits")
+		e.warn(subject, "", "can't read the limit from /proc/self/limits")
 		return
 	}
 	if e.Config == nil {
@@ -212,7 +211,7 @@ func lockedMemory(e *examination) {
 			"%s: raise the limit in the shell that starts the switch (systemd: LimitMEMLOCK=%d)", text, need)
 	default:
 		e.fail(subject, e.grant(),
-			"%s, which the hard limit of %s doesn't allow: grant cap_ipc_lock (systemd: LimitMEMLOCK=%d)",
+			"%s, more than the hard limit of %s: grant cap_ipc_lock (systemd: LimitMEMLOCK=%d)",
 			text, memory.Text(hard), need)
 	}
 }
@@ -259,7 +258,7 @@ func freeMemory(e *examination) {
 	least := e.least()
 	left := fmt.Sprintf("%s has %s left of %s", least.Place, memory.Text(least.Free), memory.Text(least.Size))
 	if least.Place == "" {
-		e.warn(subject, "", "its size can't be read from /proc/meminfo")
+		e.warn(subject, "", "can't read its size from /proc/meminfo")
 		return
 	}
 	if e.Config == nil || e.Running != nil {
@@ -267,7 +266,7 @@ func freeMemory(e *examination) {
 		return
 	}
 	need := memory.Of(e.Config)
-	takes := fmt.Sprintf("the frames take %s, and all else %s", memory.Text(need.Frames),
+	takes := fmt.Sprintf("the frames take %s, everything else %s", memory.Text(need.Frames),
 		memory.Text(need.Program+need.Kernel))
 	var short *memory.Shortage
 	if errors.As(need.Fits(e.Read), &short) && short.Hugepages == 0 {
@@ -293,13 +292,13 @@ func hugepages(e *examination) {
 	case e.Config == nil:
 		e.ok(subject, "%s", there)
 	case e.Config.Memory.BufferSize <= os.Getpagesize():
-		e.ok(subject, "none are needed: buffers of %d bytes do with transparent ones; %s", e.Config.Memory.BufferSize,
+		e.ok(subject, "none needed: transparent ones are enough for buffers of %d bytes; %s", e.Config.Memory.BufferSize,
 			there)
 	case e.Running != nil:
-		e.ok(subject, "the switch has what it needs; %s", there)
+		e.ok(subject, "the switch has those that it needs; %s", there)
 	case !kernelHas:
 		e.configured(Error, subject, &e.Config.Memory.BufferSize, e.bufferOfPage(),
-			"buffers of %d bytes are larger than a page, and %s",
+			"buffers of %d bytes are larger than a page and need hugepages, but %s",
 			e.Config.Memory.BufferSize, there)
 	default:
 		e.largeBuffers(all, int(free))
@@ -316,20 +315,19 @@ func (e *examination) largeBuffers(all, free int) {
 	// setting them aside would leave no memory for others
 	if missing := uint64(max(0, need-free)) * hugepageSize; missing > available {
 		e.fewerBuffers(subject, available/uint64(size),
-			"buffers of %d bytes need %d hugepages of 2 MiB, %s more than are free, and %s are available", size, need,
-			memory.Text(missing), memory.Text(available))
+			"buffers of %d bytes need %d hugepages of 2 MiB: beyond the free ones, these take %s of memory, but "+
+				"only %s are available", size, need, memory.Text(missing), memory.Text(available))
 		return
 	}
 	if free < need {
 		e.fail(subject, fmt.Sprintf("echo %d > %snr_hugepages", all+need-free, hugepageDirectory),
-			"buffers of %d bytes are larger than a page and need %d hugepages of 2 MiB; %d are free. With them "+
-				"shows whether the kernel "+
-				"takes such buffers: 6.18 does not", size, need, free)
+			"buffers of %d bytes are larger than a page and need %d hugepages of 2 MiB, but %d are free. Whether the "+
+				"kernel accepts such buffers can be tested only with free hugepages; 6.18 does not", size, need, free)
 		return
 	}
 	if err := e.Buffer(size); errors.Is(err, unix.EINVAL) {
 		e.configured(Error, subject, &e.Config.Memory.BufferSize, e.bufferOfPage(),
-			"the kernel takes no buffers larger than a page, though the hugepages are there")
+			"the kernel accepts no buffers larger than a page, although enough hugepages are free")
 		return
 	}
 	e.ok(subject, "buffers of %d bytes need %d of 2 MiB, and %d are free", size, need, free)
@@ -361,10 +359,10 @@ func stateDirectory(e *examination) {
 	if err != nil {
 		e.fail(subject, fmt.Sprintf("install -d -o %d %s && install -d -o %[1]d -m 700 %[3]s", os.Geteuid(), subject,
 			within),
-			"what the devices were set to is kept there, and this user may not write to it: %v", err)
+			"this user may not write there, where the switch keeps the original settings of the devices: %v", err)
 		return
 	}
-	e.ok(subject, "may be written to: what the devices were set to is kept there")
+	e.ok(subject, "writable; the switch keeps the original settings of the devices there")
 }
 
 // controlSocket checks the directory of the control socket. stateDirectory checks the default one.
@@ -380,10 +378,10 @@ func controlSocket(e *examination) {
 	case err == nil || directory == afxdp.RunDirectory:
 	case errors.Is(err, unix.ENOENT):
 		e.fail(subject, fmt.Sprintf("install -d -o %d %s", os.Geteuid(), quoted(directory)),
-			"the socket %s can't be made: there is no such directory", socket)
+			"can't create the socket %s: its directory does not exist", socket)
 	default: // the owner of an existing directory should not be changed
 		e.configured(Error, subject, &e.Config.Control.Socket, "socket: "+config.DefaultSocket,
-			"the socket %s can't be made, since this user may not write to its directory: %v", socket, err)
+			"can't create the socket %s: this user may not write to its directory: %v", socket, err)
 	}
 }
 
@@ -392,7 +390,7 @@ func clock(e *examination) {
 	const subject, directory = "clock", "/sys/devices/system/clocksource/clocksource0/"
 	current, err := e.Read(directory + "current_clocksource")
 	if err != nil {
-		e.warn(subject, "", "its source can't be read: %v", err)
+		e.warn(subject, "", "can't read its source: %v", err)
 		return
 	}
 	// These are read without a system call (vdso_clock_mode of the kernel's clock sources).
@@ -405,9 +403,10 @@ func clock(e *examination) {
 	for _, better := range quick {
 		if slices.Contains(strings.Fields(available), better) {
 			e.warn(subject, fmt.Sprintf("echo %s > %scurrent_clocksource", better, directory),
-				"%s, which may take a system call an iteration; %s is quicker", current, better)
+				"%s, which may need a system call in each iteration of a worker; %s is faster", current, better)
 			return
 		}
 	}
-	e.warn(subject, "", "%s, which may take a system call an iteration, and there is no quicker one", current)
+	e.warn(subject, "", "%s, which may need a system call in each iteration of a worker; no faster source is available",
+		current)
 }

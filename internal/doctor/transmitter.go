@@ -19,6 +19,12 @@ import (
 // Checks of the transmitter, which sends the ports' frames where sockets would copy them
 // (docs/architecture.md, internal/transmitter).
 
+// Beginnings of findings.
+const (
+	cantStart   = "the transmitter can't start, so sockets will send: "
+	socketSends = "its socket sends instead of the transmitter: "
+)
+
 // transmits reports whether the configuration has a transmitter.
 func (e *examination) transmits() bool { return e.Config != nil && e.Config.HasTransmitter() }
 
@@ -40,21 +46,18 @@ func transmission(e *examination) {
 	case bytes > most:
 		e.configured(Warning, subject, &m.Buffers,
 			e.in(m, "memory", fmt.Sprintf("buffers: %d", most/uint64(m.BufferSize))),
-			"there will be none, and sockets send: the frames take %s, and a program of the kernel reaches %s",
-			memory.Text(bytes), memory.Text(most))
+			cantStart+"the frames take %s, more than the %s that a BPF program can reach", memory.Text(bytes),
+			memory.Text(most))
 	case e.Running == nil && !e.has(unix.CAP_PERFMON) && !e.has(unix.CAP_SYS_ADMIN):
-		e.warn(subject, e.grant("cap_perfmon"), "there will be none, and sockets send: at the start it takes "+
-			"cap_perfmon, which this process lacks: "+
-			"run as root, or give it to the program (systemd: CapabilityBoundingSet=)")
+		e.warn(subject, e.grant("cap_perfmon"), cantStart+"it needs cap_perfmon, which this process lacks. "+
+			"Run as root, or grant it to the program (systemd: CapabilityBoundingSet=)")
 	case e.Running == nil && !e.has(unix.CAP_SYS_ADMIN):
-		e.warn(subject, e.grant("cap_sys_admin"), "every some minutes it will send nothing for 20 ms, PFC frames "+
-			"neither, unless it may make a network "+
-			"namespace: run as root, or give the program cap_sys_admin (systemd: CapabilityBoundingSet=, "+
-			"RestrictNamespaces=net)")
+		e.warn(subject, e.grant("cap_sys_admin"), "every few minutes, it will send nothing for 20 ms, not even PFC "+
+			"frames, because it may not create a network namespace: run as root, or grant cap_sys_admin to the "+
+			"program (systemd: CapabilityBoundingSet=, RestrictNamespaces=net)")
 	case !slices.ContainsFunc(e.Config.Ports, uses):
 		e.configured(Warning, subject, &e.Config.Ports[0].TX, "tx: resident",
-			"no port uses it: tx: auto does only where it has a CPU of its own, "+
-				"and tx: xsk never")
+			"no port uses it: ports with tx: auto do so only if it has a CPU of its own, those with tx: xsk never")
 	}
 	e.starves(subject)
 	e.transmitterCPU(subject, t)
@@ -78,45 +81,44 @@ func (e *examination) transmitterCPU(subject string, t *config.Transmitter) {
 		return
 	case err == nil && !slices.Contains(cpuList(online), t.CPU):
 		e.configured(Warning, subject, &t.CPU, "",
-			"there will be none, and sockets send: it is to have CPU %d, and this machine has only %s", t.CPU, online)
+			cantStart+"it is configured for CPU %d, but only CPUs %s are online", t.CPU, online)
 		return
 	case len(allowed) > 0 && !slices.Contains(allowed, t.CPU):
 		e.warn(subject, fmt.Sprintf("taskset -p -c 0-%d $$", slices.Max(append(allowed, t.CPU))),
-			"there will be none, and sockets send: "+
-				"it is to have CPU %d, and this process may not use it", t.CPU)
+			cantStart+"it is configured for CPU %d, which this process may not use", t.CPU)
 		return
 	}
-	text := fmt.Sprintf("it is to have CPU %d", t.CPU)
+	text := fmt.Sprintf("it is configured for CPU %d", t.CPU)
 	if e.disturbed(t.CPU) == "" {
 		if worst, err := e.Gap(t.CPU); err == nil {
-			text += fmt.Sprintf(", where a loop paused for %v at the worst, in half a second: so long may frames wait",
-				worst.Round(time.Microsecond))
+			text += fmt.Sprintf(", where frames may wait for %v (two consecutive gaps of a loop, measured for half a "+
+				"second)", worst.Round(time.Microsecond))
 		}
 	}
 	if isolated, _ := e.Read(cpuDirectory + "isolated"); slices.Contains(cpuList(isolated), t.CPU) {
-		e.ok(subject, "%s; nobody else runs there", text)
+		e.ok(subject, "%s; no other threads run there", text)
 		return
 	}
-	e.warn(subject, "", "%s; and others may run there, for milliseconds at a time: add isolcpus=%d to the kernel's "+
-		"command line and boot", text, t.CPU)
+	e.warn(subject, "", "%s; other threads may run there for milliseconds: add isolcpus=%d to the kernel's command "+
+		"line and reboot", text, t.CPU)
 }
 
 // starves checks whether the kernel is fair to other threads on the CPUs of transmitter and
 // workers.
 func (e *examination) starves(subject string) {
 	yes, bySession := thread.Starves(e.Read)
-	fix, other := "", "put the switch into no control group with the cpu controller (systemd: CPUWeight= and "+
-		"CPUQuota=, of any unit)"
+	fix, other := "", "put the switch into no control group with the cpu controller (systemd: no unit may have "+
+		"CPUWeight= or CPUQuota=)"
 	switch {
 	case !yes, e.Running != nil && !bySession: // a running switch has its own control group
 		return
 	case bySession:
 		fix, other = "sysctl kernel.sched_autogroup_enabled=0",
-			"turn the groups of sessions off before the switch starts"
+			"turn off the groups of sessions before the switch starts"
 	}
-	e.warn(subject, fix, "this kernel may give everybody else on its CPU and the workers' nothing for seconds, its "+
-		"own threads too, for which all CPUs wait, since it "+
-		"misjudges groups of threads: boot one that has commit 101f3498b4bd, such as 6.18.45, or %s", other)
+	e.warn(subject, fix, "other threads on its CPU and the workers' may get no CPU time for seconds, including the "+
+		"kernel's, for which all CPUs wait: this kernel has a fault in scheduling groups of threads. Boot one with "+
+		"commit 101f3498b4bd, such as 6.18.45, or %s", other)
 }
 
 // turns checks whether a worker and the transmitter can take turns.
@@ -124,11 +126,11 @@ func (e *examination) turns(subject string) {
 	const preemption = "/sys/kernel/debug/sched/preempt" // for example: none voluntary full (lazy); readable by root
 	if modes, _ := e.Read(preemption); strings.Contains(modes, "(lazy)") {
 		e.warn(subject, "echo none > "+preemption,
-			"it takes turns with a worker, which this kernel ends with its tick only, after milliseconds: "+
-				"preemption is lazy (preempt=none on the command line is for good)")
+			"it takes turns with a worker, but this kernel's preemption is lazy: a turn lasts until the next tick, "+
+				"for milliseconds (preempt=none on the kernel's command line makes the fix permanent)")
 		return
 	}
-	e.ok(subject, "it takes turns with a worker on the CPU of that")
+	e.ok(subject, "it takes turns with a worker on the worker's CPU")
 }
 
 // transmitterWaits reports how long the transmitter of the running switch has waited for its CPU.
@@ -139,22 +141,21 @@ func (e *examination) transmitterWaits(subject string, t *config.Transmitter) {
 	)
 	ran, waited := e.Spent(t.CPU)
 	part := float64(waited) / float64(ran+waited)
-	text := fmt.Sprintf("CPU %d: of the last %v it has waited %.1f %% for it", t.CPU, (ran + waited).Round(time.Second),
-		100*part)
+	text := fmt.Sprintf("it has waited %.1f %% of the last %v for CPU %d", 100*part, (ran + waited).Round(time.Second),
+		t.CPU)
 	switch {
 	case ran == 0:
 		e.warn(subject, "",
-			"nothing of a transmitter is to be seen on CPU %d: `sluice show ports` says who sends, and why", t.CPU)
+			"no transmitter is visible on CPU %d: `sluice show ports` says what sends instead, and why", t.CPU)
 	case ran+waited < enough:
-		e.ok(subject, "CPU %d, where its thread has begun less than a second ago: ask again for how much it waits",
+		e.ok(subject, "it started on CPU %d less than a second ago: run sluice doctor again to see how long it waits",
 			t.CPU)
 	case part < much:
 		e.ok(subject, "%s", text)
 	default:
 		e.configured(Warning, subject, &t.CPU, "cpu: worker",
-			"%s, since others run there, and frames wait meanwhile. Best is a CPU that nobody else "+
-				"needs (isolcpus=%d); else it can take turns with a worker, and its ports need tx: resident then", text,
-			t.CPU)
+			"%s: other threads use it, and frames wait meanwhile. Keep them off the CPU (isolcpus=%d), or let it take "+
+				"turns with a worker; its ports then need tx: resident", text, t.CPU)
 	}
 }
 
@@ -178,16 +179,16 @@ func (e *examination) spareCPU(subject string) {
 		func(cpu int) bool { return slices.Contains(workers, cpu) })
 	switch n := len(left); {
 	case ports == 0:
-		e.ok(subject, "none, and no port that one would be of use for")
+		e.ok(subject, "none configured, and no port would use one")
 	case n < 2:
-		e.ok(subject, "none, and no CPU to spare for one (cpu: worker does without, at the price of some "+
-			"microseconds a frame)")
+		e.ok(subject, "none configured, and no CPU is free for one (cpu: worker needs none, but costs some "+
+			"microseconds per frame)")
 	default: // interrupts and everything else tend to run on the first CPUs
 		e.configured(Warning, subject, &e.Config.Transmitter.CPU, e.in(&e.Config.Transmitter, "transmitter",
 			fmt.Sprintf("cpu: %d", left[n-1])),
-			"none: of each frame that %d ports send the kernel makes a socket buffer, which takes the worker longer "+
-				"than all else. A transmitter "+
-				"does without, on a CPU that it takes all of: %d can be spared", ports, left[n-1])
+			"none configured: the kernel makes a socket buffer of each frame that %d ports send, which takes the "+
+				"worker longer than everything else. A transmitter avoids this, but uses a whole CPU; CPU %d is free",
+			ports, left[n-1])
 	}
 }
 
@@ -217,41 +218,40 @@ func sender(e *examination, p port) {
 		workers := e.workers()
 		cpu := e.Config.Transmitter.On(workers)
 		e.configured(Warning, p.Device, &p.Port.Worker, fmt.Sprintf("worker: %d", slices.Index(workers, cpu)),
-			"its socket sends, and not the "+
-				"transmitter: that takes turns with the worker on CPU %d, and sends for the ports of that one only",
-			cpu)
+			socketSends+"the transmitter takes turns with the worker on CPU %d, and serves only the ports of that "+
+				"worker", cpu)
 	case takesNone && d.Kind == "veth":
 		e.peerTakesNone(p)
 	case takesNone && p.TX == config.TXTransmitter:
 		e.configured(Warning, p.Device, &p.Port.TX, "tx: auto",
-			"its socket sends, and not the transmitter: its driver takes no frames of programs")
+			socketSends+"its driver accepts no frames from XDP programs")
 	case takesNone:
-		e.ok(p.Device, "its socket sends: its driver takes no frames of the transmitter")
+		e.ok(p.Device, "its socket sends: its driver accepts no frames from the transmitter")
 	case d.MTU > longestMTU && p.DeviceMTU() <= longestMTU:
 		e.warn(p.Device, p.anew(fmt.Sprintf("ip link set dev %s mtu %d", quoted(p.Device), longestMTU)),
-			"its socket sends, and not the transmitter: its MTU of %d is more than %d", d.MTU, longestMTU)
+			socketSends+"its MTU of %d is more than the transmitter's maximum of %d", d.MTU, longestMTU)
 	case d.MTU > longestMTU:
 		e.configured(Warning, p.Device, &p.Port.TX, "tx: xsk",
-			"its socket sends, and not the transmitter: its MTU of %d is more than %d", d.MTU, longestMTU)
+			socketSends+"its MTU of %d is more than the transmitter's maximum of %d", d.MTU, longestMTU)
 	case p.runs == nil && !d.XDPKnown:
-		e.warn(p.Device, "", "its socket sends, and not the transmitter: the kernel, older than 6.3, does not say "+
-			"whether it takes frames of programs")
+		e.warn(p.Device, "", socketSends+"the kernel is older than 6.3, and does not report whether the device "+
+			"accepts frames from XDP programs")
 	case p.runs != nil && p.runs.TXWhy != "":
-		e.warn(p.Device, "", "its socket sends, and not the transmitter: %s", p.runs.TXWhy)
+		e.warn(p.Device, "", socketSends+"%s", p.runs.TXWhy)
 	case p.runs != nil:
-		e.warn(p.Device, "", "its socket sends, and not the transmitter: the switch runs by another configuration")
+		e.warn(p.Device, "", socketSends+"the switch runs with another configuration")
 	default:
-		e.ok(p.Device, "it takes frames of the transmitter")
+		e.ok(p.Device, "it accepts frames from the transmitter")
 	}
 }
 
 // peerTakesNone reports a veth device whose peer accepts frames only from the kernel's stack.
 func (e *examination) peerTakesNone(p port) {
-	const text = "its socket sends, and not the transmitter: its peer takes frames of programs only if it has GRO " +
-		"on, or an XDP program"
+	const text = socketSends + "its peer accepts frames from XDP programs only with GRO on, or with an XDP program " +
+		"of its own"
 	peer := p.device.Peer
 	if peer == nil {
-		e.warn(p.Device, "", "%s: `ethtool -K PEER gro on` where that is", text)
+		e.warn(p.Device, "", "%s: run `ethtool -K PEER gro on` in its namespace", text)
 		return
 	}
 	e.warn(p.Device, peer.in(fmt.Sprintf("ethtool -K %s gro on", quoted(peer.Device))), "%s", text)

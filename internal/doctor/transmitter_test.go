@@ -42,7 +42,7 @@ func sent(change func(*Running)) func(*Running) {
 
 // fellBack makes the socket of port2 send.
 func fellBack(r *Running) {
-	r.Ports[1].TX, r.Ports[1].TXWhy = "xsk", "7 frames found no room at its peer"
+	r.Ports[1].TX, r.Ports[1].TXWhy = "xsk", "7 frames were lost because its peer had no room for them"
 }
 
 // spent sets the times for which the transmitter's thread has run and waited.
@@ -60,7 +60,7 @@ const (
 
 var transmitterAilments = []ailment{
 	{name: "there could be one", spoil: cable(nil), status: Warning, about: "transmitter",
-		say: []string{"2 ports", "2 can be spared"},
+		say: []string{"2 ports", "CPU 2 is free"},
 		fix: "transmitter: {cpu: 2}", at: "switch.yaml:2:1"},
 	{name: "there could be one beside a switch", spoil: cable(nil),
 		run: func(r *Running) { r.Ports[0].Mode = "copy (native)" }, status: Warning,
@@ -100,19 +100,19 @@ var transmitterAilments = []ailment{
 		say: []string{"older than 6.3"}},
 	{name: "no such CPU", text: strings.Replace(transmitted, "cpu: 2", "cpu: 7", 1), spoil: cable(nil), status: Warning,
 		about: "transmitter",
-		say:   []string{"CPU 7", "only 0-3"}, at: "switch.yaml:1:20"},
+		say:   []string{"CPU 7", "only CPUs 0-3"}, at: "switch.yaml:1:20"},
 	{name: "a CPU for others", text: strings.Replace(transmitted, "cpu: 2", "cpu: 7", 1),
 		spoil: cable(file(cpuDirectory+"online", "0-7")), status: Warning,
-		about: "transmitter", say: []string{"may not use it"}, fix: "taskset -p -c 0-7 $$"},
+		about: "transmitter", say: []string{"may not use"}, fix: "taskset -p -c 0-7 $$"},
 	{name: "its CPU is not isolated", text: transmitted, spoil: cable(file(cpuDirectory+"isolated", "3")),
 		status: Warning, about: "transmitter",
-		say: []string{"CPU 2, where a loop paused for 100µs", "others may run there", "isolcpus=2 to"}},
+		say: []string{"CPU 2, where frames may wait for 100µs", "other threads may run there", "isolcpus=2 to"}},
 	{name: "its CPU is the last", text: strings.Replace(transmitted, "[3]", "[0, 1, 3]", 1), spoil: cable(nil),
 		status: Warning, about: "cpus",
-		say: []string{"workers and the transmitter take all 4"}},
+		say: []string{"workers and the transmitter use all 4"}},
 	{name: "little time", text: transmitted, spoil: cable(file(cgroupDirectory+"/cpu.max", "200000 100000")),
 		status: Warning, about: "cpus",
-		say: []string{"the time of 2,", "workers and the transmitter poll on 2"}},
+		say: []string{"the time of 2 CPUs,", "workers and the transmitter poll on 2"}},
 
 	{name: "a peer without GRO", text: transmitted, spoil: deaf(&Peer{Device: "eth0"}), status: Warning, about: "port2",
 		say: []string{"GRO on"}, fix: "ethtool -K eth0 gro on"},
@@ -120,30 +120,30 @@ var transmitterAilments = []ailment{
 		status: Warning, about: "port2",
 		say: []string{"GRO on"}, fix: "nsenter --net='/run/netns/a b' ethtool -K eth0 gro on"},
 	{name: "a peer who knows where", text: transmitted, spoil: deaf(nil), status: Warning, about: "port2",
-		say: []string{"`ethtool -K PEER gro on` where"}},
+		say: []string{"`ethtool -K PEER gro on` in its namespace"}},
 	{name: "a driver that takes no frames of programs", text: strings.Replace(transmitted, "port2,",
 		"port2, tx: resident,", 1),
 		spoil:  cable(device(func(d *Device) { d.Kind, d.Driver, d.XDP = "device", "e1000", netdev.Basic })),
-		status: Warning, about: "port2", say: []string{"its driver takes no frames"}, fix: "tx: auto",
+		status: Warning, about: "port2", say: []string{"its driver accepts no frames"}, fix: "tx: auto",
 		at: "switch.yaml:5:25"},
 	{name: "a longer MTU", text: "memory: {buffer_size: 4096B}\n" + transmitted,
 		spoil: cable(device(func(d *Device) { d.MTU = 3600 })), status: Warning, about: "port2",
-		say: []string{"3600 is more than 3382"}, fix: "ip link set dev port2 mtu 3382"},
+		say: []string{"3600 is more than the transmitter's maximum of 3382"}, fix: "ip link set dev port2 mtu 3382"},
 	{name: "a longer MTU for longer frames", text: "memory: {buffer_size: 4096B}\n" +
 		strings.Replace(transmitted, "port2,", "port2, mtu: 3600,", 1),
 		spoil: cable(device(func(d *Device) { d.MTU = 3600 })), status: Warning, about: "port2",
-		say: []string{"3600 is more than 3382"},
+		say: []string{"3600 is more than the transmitter's maximum of 3382"},
 		fix: "tx: xsk", at: "switch.yaml:6:5"},
 
 	{name: "its CPU is busy", text: transmitted, run: sent(func(*Running) {}),
 		spoil: spent(9*time.Second, 3*time.Second), status: Warning, about: "transmitter",
-		say: []string{"of the last 12s it has waited 25.0 %", "isolcpus=2"}, fix: "cpu: worker",
+		say: []string{"has waited 25.0 % of the last 12s", "isolcpus=2"}, fix: "cpu: worker",
 		at: "switch.yaml:1:20"},
 	{name: "there is none", text: transmitted, run: sent(func(*Running) {}), spoil: spent(0, 0), status: Warning,
 		about: "transmitter",
-		say:   []string{"nothing of a transmitter is to be seen on CPU 2", "sluice show ports"}},
+		say:   []string{"no transmitter is visible on CPU 2", "sluice show ports"}},
 	{name: "a peer had no room", text: transmitted, run: sent(fellBack), spoil: cable(nil), status: Warning,
-		about: "port2", say: []string{"found no room"}},
+		about: "port2", say: []string{"had no room"}},
 	{name: "a peer turned GRO off", text: transmitted, run: sent(fellBack), spoil: deaf(&Peer{Device: "eth0"}),
 		status: Warning, about: "port2",
 		say: []string{"GRO on"}, fix: "ethtool -K eth0 gro on"},
@@ -152,7 +152,7 @@ var transmitterAilments = []ailment{
 		fix: "ip link set dev port2 mtu 3382" + onAndOff},
 	{name: "a transmitter of a file that is not the switch's", text: transmitted,
 		run: sent(func(r *Running) { r.Ports[1].TX = "xsk" }), spoil: cable(nil),
-		status: Warning, about: "port2", say: []string{"by another configuration"}},
+		status: Warning, about: "port2", say: []string{"with another configuration"}},
 }
 
 // TestTransmitterIsWell: with a transmitter, before a start and beside a running switch, on
@@ -165,7 +165,7 @@ func TestTransmitterIsWell(t *testing.T) {
 		spoil spoiler
 		say   string
 	}{
-		"on a CPU of its own": {transmitted, cable(nil), "it takes frames of the transmitter"},
+		"on a CPU of its own": {transmitted, cable(nil), "it accepts frames from the transmitter"},
 		"with zero-copy":      {transmitted, cable(device(func(d *Device) { d.XDP |= netdev.ZeroCopy })), "CPU 2"},
 		"on a worker's CPU":   {takesTurns + "\n" + free, cable(nil), "takes turns with a worker"},
 		"on CPU 3, a worker's": {"transmitter: {cpu: 3}\n" + free, spent(time.Second, time.Second),
@@ -178,7 +178,7 @@ func TestTransmitterIsWell(t *testing.T) {
 		"on the last of the CPUs": {strings.NewReplacer("cpu: 2", "cpu: 3", "workers: [3]\n", "").Replace(transmitted),
 			cable(func(_ *Machine, files map[string]string, _ map[string]*Device) {
 				files[cpuDirectory+"cpu2/cpufreq/scaling_governor"] = "performance"
-			}), "it is to have CPU 3"},
+			}), "it is configured for CPU 3"},
 	} {
 		for _, runs := range []bool{false, true} {
 			m, files, devices := wellMachine()
