@@ -156,8 +156,8 @@ func (e *examination) overrun(p *config.Port) {
 			r.Behind)
 	}
 	if r.GivenTwice > 0 {
-		e.warn(p.Device, "", "its driver returned %d buffers with frames that it did not have for receiving; the "+
-			"switch refused them. Set mode: copy, with which the kernel holds the buffers, not the driver",
+		e.warn(p.Device, "", "its driver delivered frames in %d buffers that it had not been given to receive into; "+
+			"the switch refused them. Set mode: copy, with which the kernel holds the buffers, not the driver",
 			r.GivenTwice)
 	}
 }

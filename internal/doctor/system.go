@@ -359,10 +359,11 @@ func stateDirectory(e *examination) {
 	if err != nil {
 		e.fail(subject, fmt.Sprintf("install -d -o %d %s && install -d -o %[1]d -m 700 %[3]s", os.Geteuid(), subject,
 			within),
-			"this user may not write there, where the switch keeps the original settings of the devices: %v", err)
+			"this user may not write to the directory, in which a switch keeps the original settings of devices: %v",
+			err)
 		return
 	}
-	e.ok(subject, "writable; the switch keeps the original settings of the devices there")
+	e.ok(subject, "writable; a switch keeps the original settings of devices there")
 }
 
 // controlSocket checks the directory of the control socket. stateDirectory checks the default one.

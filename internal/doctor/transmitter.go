@@ -114,11 +114,11 @@ func (e *examination) starves(subject string) {
 		return
 	case bySession:
 		fix, other = "sysctl kernel.sched_autogroup_enabled=0",
-			"turn off the groups of sessions before the switch starts"
+			"turn off autogroups, the groups of sessions, before the switch starts"
 	}
-	e.warn(subject, fix, "other threads on its CPU and the workers' may get no CPU time for seconds, including the "+
-		"kernel's, for which all CPUs wait: this kernel has a fault in scheduling groups of threads. Boot one with "+
-		"commit 101f3498b4bd, such as 6.18.45, or %s", other)
+	e.warn(subject, fix, "other threads on the CPUs of transmitter and workers may get no CPU time for seconds, "+
+		"including the kernel's own, for which all CPUs wait: this kernel has a fault in scheduling groups of "+
+		"threads. Boot one with commit 101f3498b4bd, such as 6.18.45, or %s", other)
 }
 
 // turns checks whether a worker and the transmitter can take turns.
