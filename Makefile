@@ -16,23 +16,23 @@ ifeq ($(shell $(GO) env GOARCH),amd64)
 	@GOAMD64=v3 $(COMPILE) -o bin/sluice-lab-v3 ./cmd/sluice-lab
 endif
 
-test: ## five minutes of tests, real devices included (root); says last what it had to skip
-	@echo "test: every package, without the tests that take long"
+test: ## five minutes of tests, on real devices, too (root); lists skipped tests at the end
+	@echo "test: every package, without the long tests"
 	@scripts/test
 
 test-all: build ## every test, half an hour
-	@echo "test-all: every package, again with the transmitter, the lock-free ones again under the race detector"
+	@echo "test-all: every package; lossless forwarding again with the transmitter; shared data again under the race detector"
 	@scripts/test all
 
 demo: build ## three hosts, 2:1 into one port: lossless loses nothing
-	@echo "demo: two hosts at line rate each into a third, lossless CoS 3 beside lossy CoS 0"
+	@echo "demo: two hosts send at line rate each to a third, in lossless CoS 3 and lossy CoS 0"
 	@bin/sluice-lab demo
 
 bench: build ## microbenchmarks of the engines, then the short set of scenarios beside their peers
 	@echo "bench: engines, then the short set of scenarios; reports go to bench-results"
 	@scripts/bench
 
-lint: ## golangci-lint with staticcheck (.golangci.yml), and the rules of the house
+lint: ## golangci-lint with staticcheck (.golangci.yml), and the house rules
 	@echo "lint: golangci-lint, house rules"
 	@$(GO) run $(LINT) run ./...
 	@$(GO) test -count=1 .
