@@ -89,9 +89,9 @@ func (p *ForwarderParams) validate(mode Mode) error {
 	n := len(p.Ports)
 	switch end := (p.First + p.Buffers) * p.BufferSize; {
 	case !mode.Forwards():
-		return fmt.Errorf("mode %s does not forward: it is a Host's", mode.Name)
+		return fmt.Errorf("mode %s does not forward: choose one that does", mode.Name)
 	case n == 0 || n > 1 && n%2 != 0 && !mode.answers:
-		return fmt.Errorf("%d ports: frames are forwarded between pairs of ports, or by a single one", n)
+		return fmt.Errorf("%d ports: give one, or an even number, since frames are forwarded between pairs", n)
 	case p.BufferSize < MinSize || p.BufferSize&(p.BufferSize-1) != 0:
 		return fmt.Errorf("buffer size of %d bytes must be a power of two, 64 or more", p.BufferSize)
 	case p.First < 0 || p.Buffers < 0 || end > len(p.Memory):
@@ -104,8 +104,8 @@ func (p *ForwarderParams) validate(mode Mode) error {
 		return err
 	}
 	if least := n * (p.Noise.Queue + 4); p.Buffers < least {
-		return fmt.Errorf("%d buffers are too few for %d ports with %d frames waiting at each: %d at least", p.Buffers,
-			n, p.Noise.Queue, least)
+		return fmt.Errorf("%d buffers are too few for %d ports with queues of %d frames, which need %d: shorten the "+
+			"queues", p.Buffers, n, p.Noise.Queue, least)
 	}
 	return nil
 }

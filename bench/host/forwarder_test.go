@@ -565,7 +565,7 @@ func TestNewForwarderRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, spoil := range map[string]func(*ForwarderParams){
-		"there are io, mac, macswap, flowgen, rxonly, txonly, csum, icmpecho, noisy, 5tswap": func(p *ForwarderParams) {
+		"one of io, mac, macswap, flowgen, rxonly, txonly, csum, icmpecho, noisy, 5tswap": func(p *ForwarderParams) {
 			p.Mode = "swap"
 		},
 		"does not forward":        func(p *ForwarderParams) { p.Mode = "txonly" },
@@ -577,7 +577,7 @@ func TestNewForwarderRefuses(t *testing.T) {
 		"too few for 2 ports":     func(p *ForwarderParams) { p.Noise.Queue = 60 },
 		"choose io, mac, macswap": func(p *ForwarderParams) { p.Noise.Mode = "csum" },
 		"not be negative":         func(p *ForwarderParams) { p.Noise.Reads = -1 },
-		"need memory to go to":    func(p *ForwarderParams) { p.Noise.Writes = 1 },
+		"per frame need memory":   func(p *ForwarderParams) { p.Noise.Writes = 1 },
 	} {
 		p := good()
 		spoil(&p)

@@ -153,7 +153,7 @@ func (p *Params) validate() error {
 		return fmt.Errorf("buffers %d to %d need %d bytes of memory, there are %d",
 			p.First, p.First+p.Buffers-1, end, len(p.Memory))
 	case p.MAC == 0 || p.MAC.Group():
-		return fmt.Errorf("address must be that of a single station")
+		return fmt.Errorf("MAC address must not be zero or a group address")
 	case p.Speed == 0:
 		return fmt.Errorf("speed must be above 0 bit/s")
 	case p.ReactionDelay < 0 || p.CatchUp < 0 || p.FlowIDs < 0 || p.Injection.Interval < 0:

@@ -195,7 +195,7 @@ func TestNewRefuses(t *testing.T) {
 		"power of two":       func(p *Params) { p.BufferSize = 2000 },
 		"4 or more":          func(p *Params) { p.Buffers = 3 },
 		"bytes of memory":    func(p *Params) { p.First = 1 },
-		"single station":     func(p *Params) { p.MAC = 0x0100_5e00_0001 },
+		"group address":      func(p *Params) { p.MAC = 0x0100_5e00_0001 },
 		"above 0 bit/s":      func(p *Params) { p.Speed = 0 },
 		"not be negative":    func(p *Params) { p.ReactionDelay = -1 },
 		"60..2048 bytes":     func(p *Params) { p.Flows[0].Size = 59 },

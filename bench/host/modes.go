@@ -23,14 +23,14 @@ func Modes() []Mode {
 		{Name: "mac", Does: "forward with the port's own address as source and the peer's as destination",
 			rewriter: newMAC},
 		{Name: "macswap", Does: "forward with source and destination address swapped", rewriter: newMACSwap},
-		{Name: "flowgen", Does: "send many flows of UDP datagrams, check those received"},
-		{Name: "rxonly", Does: "receive and check, send nothing"},
+		{Name: "flowgen", Does: "send many UDP flows, and check the frames received"},
+		{Name: "rxonly", Does: "receive and check frames, send nothing"},
 		{Name: "txonly", Does: "send test frames"},
-		{Name: "csum", Does: "forward like mac, with IPv4, TCP and UDP checksums made right", rewriter: newChecksums},
+		{Name: "csum", Does: "forward like mac, and correct IPv4, TCP and UDP checksums", rewriter: newChecksums},
 		{Name: "icmpecho", Does: "answer ARP requests and pings", rewriter: newEcho, answers: true},
-		{Name: "noisy", Does: "forward through a queue, with memory traffic: a busy network function",
+		{Name: "noisy", Does: "forward through a queue, with memory accesses, as a busy network function does",
 			rewriter: newNoisy},
-		{Name: "5tswap", Does: "forward with addresses of MAC and IP and ports of TCP and UDP swapped",
+		{Name: "5tswap", Does: "forward with MAC and IP addresses and TCP and UDP ports swapped",
 			rewriter: newTupleSwap},
 	}
 }
@@ -44,7 +44,7 @@ func ModeNamed(name string) (Mode, error) {
 		}
 		names = append(names, m.Name)
 	}
-	return Mode{}, fmt.Errorf("host: no mode %q: there are %s", name, strings.Join(names, ", "))
+	return Mode{}, fmt.Errorf("host: unknown mode %q: choose one of %s", name, strings.Join(names, ", "))
 }
 
 // Forwards reports whether the mode belongs to a Forwarder. The other modes belong to a Host:

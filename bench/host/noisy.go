@@ -22,11 +22,11 @@ type Noise struct {
 func (n *Noise) validate() error {
 	switch {
 	case !slices.Contains([]string{"io", "mac", "macswap", "5tswap"}, n.Mode):
-		return fmt.Errorf("mode noisy can't be %q as well: choose io, mac, macswap or 5tswap", n.Mode)
+		return fmt.Errorf("mode noisy can't forward like %q: choose io, mac, macswap or 5tswap", n.Mode)
 	case n.Queue < 0 || n.FlushAfter < 0 || n.Memory < 0 || n.Reads < 0 || n.Writes < 0 || n.ReadWrites < 0:
-		return fmt.Errorf("%+v: must not be negative", *n)
+		return fmt.Errorf("mode noisy with %+v: the numbers must not be negative", *n)
 	case n.Memory == 0 && n.Reads+n.Writes+n.ReadWrites > 0:
-		return fmt.Errorf("%d reads, %d writes and %d of both a frame need memory to go to: give its size",
+		return fmt.Errorf("%d reads, %d writes and %d reads with writes per frame need memory: give its size",
 			n.Reads, n.Writes, n.ReadWrites)
 	}
 	return nil

@@ -44,7 +44,7 @@ type Namespace struct {
 // New returns an empty lab. It first removes namespaces that a killed process left behind.
 func New(name string) (*Lab, error) {
 	if os.Geteuid() != 0 {
-		return nil, fmt.Errorf("netns: %w: network namespaces need root", os.ErrPermission)
+		return nil, fmt.Errorf("netns: %w: run as root, which network namespaces need", os.ErrPermission)
 	}
 	if err := removeStale(); err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (l *Lab) Namespace(name string) (*Namespace, error) {
 			}
 		}
 		if err := setUp("lo"); err != nil {
-			return fmt.Errorf("netns: loopback device: %w", err)
+			return fmt.Errorf("netns: set up the loopback device: %w", err)
 		}
 		return nil
 	})
@@ -143,7 +143,7 @@ func (l *Lab) Veth(a *Namespace, aDev string, b *Namespace, bDev string, options
 		err = errors.Join(b.setUp(bDev, p), a.setUp(aDev, p))
 	}
 	if err != nil {
-		return fmt.Errorf("netns: veth %s - %s: %w", aDev, bDev, err)
+		return fmt.Errorf("netns: create veth pair %s, %s: %w", aDev, bDev, err)
 	}
 	return nil
 }
@@ -272,7 +272,7 @@ func startTime(pid int) (string, error) {
 	}
 	stat, err := process.Stat()
 	if err == nil && stat.State == "Z" {
-		err = fmt.Errorf("process %d is no more", pid)
+		err = fmt.Errorf("process %d has ended", pid)
 	}
 	return strconv.FormatUint(stat.Starttime, 10), err
 }

@@ -117,7 +117,7 @@ func (a Attack) Run() (Damage, error) {
 		honourAt := x.honourAt()
 		now := min(honourAt, x.sendAt, x.lookAt, x.arriveAt)
 		if x.honours > 0 && x.receiver.Paused(now/fsPerNS) == 0 {
-			return x.damage, errors.New("bench: attack: a pause ran out before it was repeated")
+			return x.damage, errors.New("bench: attack: a pause expired before it was repeated")
 		}
 		switch now {
 		case honourAt: // before a frame that could begin at the same time: S must stop

@@ -106,13 +106,13 @@ func (c Chain) Run() (r ChainResult, err error) {
 func (c Chain) Check() error {
 	switch {
 	case c.Time <= 0 || c.Time > 10e9:
-		return fmt.Errorf("bench: chain for %v: choose a time up to 10s", time.Duration(c.Time))
+		return fmt.Errorf("bench: chain: a time of %v: choose more than 0, up to 10s", time.Duration(c.Time))
 	case !(c.Pause >= 0 && c.Pause <= 1): // nor NaN
-		return fmt.Errorf("bench: chain: a target that refuses %v of the time: choose 0 to 1", c.Pause)
+		return fmt.Errorf("bench: chain: a target that pauses for a share of %v of the time: choose 0 to 1", c.Pause)
 	case c.Cable.Rate < 1e6 || c.Cable.Rate > 400e9:
-		return fmt.Errorf("bench: chain: links of %d bit/s: choose one from 1M to 400G", c.Cable.Rate)
+		return fmt.Errorf("bench: chain: links of %d bit/s: choose a speed from 1M to 400G", c.Cable.Rate)
 	case !(c.Cable.Metres >= 0 && c.Cable.Metres <= 100e3):
-		return fmt.Errorf("bench: chain: cables of %v m: choose up to 100 km", c.Cable.Metres)
+		return fmt.Errorf("bench: chain: cables of %v m: choose 0 to 100 km", c.Cable.Metres)
 	}
 	return nil
 }

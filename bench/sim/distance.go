@@ -117,7 +117,7 @@ func (l LongLink) PFCAt(metres float64, threshold int) (p LinkPoint, err error) 
 		return p, err
 	}
 	if threshold < 0 || threshold+p.Headroom > l.Buffer {
-		return p, fmt.Errorf("bench: %.0f m: a threshold of %d cells and a headroom of %d are not 0 to %d together",
+		return p, fmt.Errorf("bench: %.0f m: a threshold of %d cells and a headroom of %d must fit into a buffer of %d",
 			metres, threshold, p.Headroom, l.Buffer)
 	}
 	memory, err := umem.Map(8192, 4096)

@@ -109,7 +109,7 @@ func (f *Fabric) AddSwitch(name string, p dataplane.Params) (*Switch, error) {
 	p.Bridge.Seed = f.rng.Uint64()
 	d, err := dataplane.NewSwitch(p)
 	if err != nil {
-		return nil, fmt.Errorf("bench: switch %s: %w", name, err)
+		return nil, fmt.Errorf("bench: add switch %s: %w", name, err)
 	}
 	s := &Switch{Switch: d, Name: name, Params: p, links: make([]dataplane.Link, len(p.Ports))}
 	f.switches = append(f.switches, s)
@@ -123,12 +123,12 @@ func (f *Fabric) AddHost(name string, s *Switch, port int, c Cable, p host.Param
 	h := &Host{Name: name, end: mem.End{Memory: make([]byte, buffers*size), Buffer: size}}
 	w, err := f.join(c, h.end, s.end())
 	if err != nil {
-		return nil, fmt.Errorf("bench: host %s: %w", name, err)
+		return nil, fmt.Errorf("bench: add host %s: %w", name, err)
 	}
 	s.plug(port, w.B, c.ring())
 	p.Port, p.Memory, p.BufferSize, p.Buffers = w.A, h.end.Memory, size, buffers
 	if h.Host, err = host.New(p); err != nil {
-		return nil, fmt.Errorf("bench: host %s: %w", name, err)
+		return nil, fmt.Errorf("bench: add host %s: %w", name, err)
 	}
 	f.hosts = append(f.hosts, h)
 	return h, nil
@@ -138,7 +138,7 @@ func (f *Fabric) AddHost(name string, s *Switch, port int, c Cable, p host.Param
 func (f *Fabric) Join(a *Switch, portA int, b *Switch, portB int, c Cable) error {
 	w, err := f.join(c, a.end(), b.end())
 	if err != nil {
-		return fmt.Errorf("bench: %s to %s: %w", a.Name, b.Name, err)
+		return fmt.Errorf("bench: connect %s to %s: %w", a.Name, b.Name, err)
 	}
 	a.plug(portA, w.A, c.ring())
 	b.plug(portB, w.B, c.ring())
@@ -246,7 +246,7 @@ func (f *Fabric) Check() error {
 	for _, h := range f.hosts {
 		b := h.Stats(f.now).Buffers
 		if total := len(h.end.Memory) / h.end.Buffer; b.Free+b.Fill+b.TX != total {
-			errs = append(errs, fmt.Errorf("host %s: buffers %+v are not %d", h.Name, b, total))
+			errs = append(errs, fmt.Errorf("host %s: buffers %+v do not add up to %d", h.Name, b, total))
 		}
 	}
 	return errors.Join(errs...)
@@ -271,7 +271,7 @@ func Refuse(f *Fabric, host *Host) error {
 	for range 4 {
 		for _, frame := range []pfc.Frame{stop, resume} {
 			if !host.Inject(frame) {
-				return errors.New("bench: PFC frames wait for each other")
+				return errors.New("bench: inject a PFC frame: the last one has not been sent yet")
 			}
 			f.Run(250_000)
 		}

@@ -53,7 +53,7 @@ func (f *Fabric) AddLosslessSwitch(name string, l LosslessSwitch) (*Switch, erro
 	l.InFlight = cmp.Or(l.InFlight, l.Cable.InFlight())
 	room, err := l.headroom(f.PollMax)
 	if err != nil {
-		return nil, fmt.Errorf("bench: switch %s: %w", name, err)
+		return nil, fmt.Errorf("bench: add switch %s: %w", name, err)
 	}
 	p := dataplane.Params{CellSize: CellSize, Workers: cmp.Or(l.Workers, 1)}
 	share := cmp.Or(l.XOFF, 256)
@@ -63,7 +63,7 @@ func (f *Fabric) AddLosslessSwitch(name string, l LosslessSwitch) (*Switch, erro
 	}
 	perPort := fabricBuffers + dataplane.ControlBuffers + cells.Priorities*share + room + l.Spare
 	if p.Memory, err = umem.Map(l.Ports*perPort*p.Workers, l.Cable.buffer()); err != nil {
-		return nil, fmt.Errorf("bench: switch %s: %w", name, err)
+		return nil, fmt.Errorf("bench: add switch %s: %w", name, err)
 	}
 	f.memories = append(f.memories, p.Memory)
 	return f.AddSwitch(name, p)

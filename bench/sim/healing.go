@@ -243,7 +243,7 @@ func (x *healingFabric) loseXON(r *Healed) error {
 	if err := x.until("XON", &x.lostAt, healingReaction); err != nil {
 		return err
 	}
-	if err := x.until("frame of the host", &x.resumeAt, x.pause()+healingReaction); err != nil {
+	if err := x.until("frame from the host", &x.resumeAt, x.pause()+healingReaction); err != nil {
 		return err
 	}
 	x.run(healingReaction)

@@ -36,7 +36,7 @@ var scenarios = scenario.All
 func benchListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
-		Short:   "List what can be measured, and beside what",
+		Short:   "List the scenarios and their peers",
 		Example: `  sluice-lab bench list`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -76,12 +76,14 @@ func benchRunCommand() *cobra.Command {
 	b := benchRun{Options: bench.Options{Version: version}}
 	c := &cobra.Command{
 		Use:   "run NAME...",
-		Short: "Measure, and report medians, spread and ratios to the peers",
-		Long: `Measures the scenarios named, one after another (bench list shows them). In each, whoever is compared takes turns,
-trial by trial, and ratios are of trials of the same round. Peers that are not installed are reported as absent
-(scripts/install-peers installs them). Scenarios on veth devices need root. An interrupt, or the end of the terminal, ends the
-run; what was measured until then is reported, marked as partial. Another one, a second later or more, ends it
-at once.`,
+		Short: "Run scenarios, and report medians, spread and ratios to peers",
+		Long: `Runs the named scenarios one after another; bench list shows them all. Subjects are measured
+alternately, trial by trial, and ratios compare trials of the same round. Peers that are not
+installed are reported as absent; scripts/install-peers installs them. Scenarios on veth devices
+need root.
+
+An interrupt, or closing the terminal, ends the run; the report has the results so far, marked as
+partial. A second interrupt, at least a second later, ends the run at once.`,
 		Example: `  sluice-lab bench run --short
   sluice-lab bench run veth --out results   # with plots
   sluice-lab bench run ring --quick         # shows that it works, not how fast it is`,
@@ -92,21 +94,23 @@ at once.`,
 			return b.run(ctx, names, c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
-	c.Flags().BoolVar(&b.short, "short", false, "measure the short set")
-	c.Flags().BoolVar(&b.json, "json", false, "print nothing but one JSON document a scenario")
+	c.Flags().BoolVar(&b.short, "short", false, "run the short set")
+	c.Flags().BoolVar(&b.json, "json", false, "print only one JSON document per scenario")
 	c.Flags().StringVar(&b.out, "out", "",
-		"write NAME.json, NAME.md and its plots into this `directory`, too; NAME.partial if it is partial")
-	c.Flags().IntVar(&b.Trials, "trials", 0, "rounds; each subject has a trial in each (default 10, with --quick 2)")
-	c.Flags().DurationVar(&b.Duration, "duration", 0, "of a trial, where it has one (default 2s, with --quick 200ms)")
+		"also write NAME.json, NAME.md and plots into this `directory`; NAME.partial.md etc. if partial")
+	c.Flags().IntVar(&b.Trials, "trials", 0, "rounds, with a trial of each subject (default 10, with --quick 2)")
+	c.Flags().DurationVar(&b.Duration, "duration", 0, "length of a trial in real time (default 2s, with --quick 200ms)")
 	c.Flags().BoolVar(&b.Quick, "quick", false,
-		"the smallest run that exercises every part: shows that it works, not how fast it is")
+		"exercise every part in the shortest run: shows that it works, not how fast it is")
 	c.Flags().IntSliceVar(&b.Sizes, "sizes", nil,
-		"of the scenario veth's frames, `bytes` with FCS, 64 to 1518 (default 64,512,1518)")
+		"frame sizes in veth, veth-own and txonly, `bytes` with FCS, 64 to 1518 (default 64,512,1518)")
 	c.Flags().BoolVar(&b.Transmitter, "resident", false,
-		"send by a transmitter, on the worker's CPU, in the scenarios incast, hol and soak")
-	c.Flags().Uint64Var(&b.Seed, "seed", 1, "all chance follows from it")
-	c.Flags().StringVar(&b.Program, "sluice", "", "the switch to measure, a `program` (default sluice beside this one)")
-	c.Flags().IntSliceVar(&b.cpus, "cpus", nil, "the subject's `CPU` and everybody else's (default the first two)")
+		"send with a transmitter, on the worker's CPU, in the scenarios incast, hol and soak")
+	c.Flags().Uint64Var(&b.Seed, "seed", 1, "seed of all random choices")
+	c.Flags().StringVar(&b.Program, "sluice", "",
+		"`program` of the switch to measure (default sluice beside this program)")
+	c.Flags().IntSliceVar(&b.cpus, "cpus", nil,
+		"`CPU` of the subject and CPU of everything else (default the first two)")
 	if err := c.MarkFlagDirname("out"); err != nil {
 		panic(err)
 	}
@@ -132,7 +136,7 @@ func (b *benchRun) run(ctx context.Context, names []string, stdout, stderr io.Wr
 		return cli.Usage(err)
 	}
 	if b.Lab, err = os.Executable(); err != nil {
-		return fmt.Errorf("finding this program: %w", err)
+		return fmt.Errorf("find this program: %w", err)
 	}
 	if b.Program == "" {
 		b.Program = filepath.Join(filepath.Dir(b.Lab), "sluice")
@@ -145,7 +149,7 @@ func (b *benchRun) run(ctx context.Context, names []string, stdout, stderr io.Wr
 	}
 	if b.out != "" {
 		if err := makeWritable(b.out); err != nil {
-			return fmt.Errorf("--out %s: %w; give a directory that this user may write to", b.out, err)
+			return fmt.Errorf("--out %s: %w: give a directory that this user may write to", b.out, err)
 		}
 	}
 	var errs []error
@@ -195,16 +199,16 @@ func choose(list []bench.Scenario, names []string, short bool) (chosen []bench.S
 	}
 	for _, n := range names {
 		if !slices.Contains(known, n) {
-			return nil, fmt.Errorf("there is no scenario %q: there are %s", n, strings.Join(known, ", "))
+			return nil, fmt.Errorf("unknown scenario %q: choose from %s", n, strings.Join(known, ", "))
 		}
 	}
 	switch {
 	case len(chosen) > 0:
 		return chosen, nil
 	case short:
-		return nil, errors.New("no scenario belongs to the short set: name some of " + strings.Join(known, ", "))
+		return nil, errors.New("no scenario belongs to the short set: name one or more of " + strings.Join(known, ", "))
 	}
-	return nil, fmt.Errorf("which scenarios? Name some of %s, or give --short", strings.Join(known, ", "))
+	return nil, fmt.Errorf("no scenario given: name one or more of %s, or give --short", strings.Join(known, ", "))
 }
 
 // makeWritable creates a directory if necessary, and checks before the run that reports can be

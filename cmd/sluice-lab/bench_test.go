@@ -247,14 +247,14 @@ func TestBenchRefuses(t *testing.T) {
 		say  string
 	}{
 		{[]string{"trivial", "nothing"}, cli.ExitUsage,
-			`there is no scenario "nothing": there are trivial, endless, deaf, broken`},
-		{nil, cli.ExitUsage, "which scenarios? Name some of trivial, endless, deaf, broken, or give --short"},
+			`unknown scenario "nothing": choose from trivial, endless, deaf, broken`},
+		{nil, cli.ExitUsage, "no scenario given: name one or more of trivial, endless, deaf, broken, or give --short"},
 		{[]string{"trivial", "--out", file}, cli.ExitFailure,
-			"file: not a directory; give a directory that this user may write to"},
+			"file: not a directory: give a directory that this user may write to"},
 		{[]string{"trivial", "--out", "/proc/nowhere"}, cli.ExitFailure, "--out /proc/nowhere: "},
 		{[]string{"trivial", "--cpus", "1"}, cli.ExitUsage, "--cpus [1]: give two different ones, as in --cpus 0,1"},
 		{[]string{"trivial", "--cpus", "0,9999"}, cli.ExitFailure,
-			"CPU 9999 is not among those that this process may use"},
+			"CPU 9999 is not among those of this process"},
 		{[]string{"trivial", "--trials", "-1"}, cli.ExitFailure, "give at least one"},
 	} {
 		p := benchAsTold(t, append([]string{"run"}, c.args...)...)

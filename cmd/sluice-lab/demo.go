@@ -42,14 +42,16 @@ func demoCommand() *cobra.Command {
 	var o demoOptions
 	c := &cobra.Command{
 		Use:   "demo",
-		Short: "Two hosts into a third: lossless loses nothing, lossy does (root)",
-		Long: `Builds three hosts and a switch out of network namespaces and veth pairs. Two hosts send at line rate each
-to the third, whose port is no faster, on CoS 3 (lossless) and CoS 0 (lossy). PFC holds CoS 3 back at the hosts;
-CoS 0 is dropped. Ends with a verdict; the exit code is 0 only if lossless lost nothing, lossy lost something, and
-every flow kept its order.`,
+		Short: "Overload a host: lossless traffic loses nothing, lossy does (root)",
+		Long: `Builds three hosts and a switch out of network namespaces and veth pairs. Two hosts each send at
+line rate to the third, whose port is no faster, in CoS 3 (lossless) and CoS 0 (lossy). PFC pauses
+CoS 3 at the hosts; the switch drops the excess of CoS 0.
+
+Ends with a verdict. The exit code is 0 only if CoS 3 lost nothing, CoS 0 lost frames, the switch
+sent XOFF and XON, and every flow kept its order; otherwise it is 1.`,
 		Example: `  sluice-lab demo
-  sluice-lab demo --no-pfc --duration 3s   # loses frames of the lossless class
-  sluice-lab demo --resident               # a part of the kernel sends, without a socket buffer a frame`,
+  sluice-lab demo --no-pfc --duration 3s   # the lossless class loses frames, too
+  sluice-lab demo --resident               # a program in the kernel sends, without a socket buffer per frame`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := runDemo(c.Context(), o, c.OutOrStdout())
@@ -69,11 +71,11 @@ every flow kept its order.`,
 	}
 	c.Flags().DurationVar(&o.duration, "duration", 12*time.Second, "how long to send")
 	c.Flags().StringVar(&o.speed, "speed", "1G", "speed of all ports")
-	c.Flags().IntVar(&o.size, "size", 1496, "bytes a frame, without FCS")
-	c.Flags().BoolVar(&o.noPFC, "no-pfc", false, "without PFC: shows that it is what saves the lossless class")
+	c.Flags().IntVar(&o.size, "size", 1496, "frame size in bytes, without FCS")
+	c.Flags().BoolVar(&o.noPFC, "no-pfc", false, "turn PFC off: then the lossless class loses frames, too")
 	c.Flags().BoolVar(&o.transmitter, "resident", false,
-		"let the transmitter send at the switch's ports; it shares the hosts' CPU")
-	c.Flags().BoolVar(&o.json, "json", false, "print nothing but one JSON document at the end")
+		"send from the switch's ports with the transmitter, which shares the worker's CPU")
+	c.Flags().BoolVar(&o.json, "json", false, "print only one JSON document, at the end")
 	return c
 }
 

@@ -96,7 +96,7 @@ func (r demoResult) String() string {
 	}
 	where := ""
 	if r.Verdict != "pass" {
-		where = fmt.Sprintf("\ndropped by the switch: %d, of these %d lossless for want of room; lost in the "+
+		where = fmt.Sprintf("\ndropped by the switch: %d, %d of them lossless for lack of room; lost in the "+
 			"drivers of the switch: %d, of the hosts: %d",
 			r.Where.SwitchDrops, r.Where.LosslessDrops, r.Where.SwitchDrivers, r.Where.HostDrivers)
 	}

@@ -95,7 +95,7 @@ func (d *demoSwitch) waitUp(most time.Duration) error {
 		select {
 		case err := <-d.ended:
 			d.ended <- nil // for stop
-			return fmt.Errorf("the switch has ended: %w", err)
+			return fmt.Errorf("the switch ended early: %w", err)
 		default:
 		}
 		if !d.Ready() {
@@ -115,7 +115,7 @@ func (d *demoSwitch) waitUp(most time.Duration) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("not all ports had their link within %v", most)
+	return fmt.Errorf("not all ports came up within %v", most)
 }
 
 // stop drains the switch, waits until it ends, and restores the hosts' devices.

@@ -61,7 +61,7 @@ func genCommand() *cobra.Command {
 	var o genOptions
 	c := &cobra.Command{
 		Use:     "gen -d DEVICE... [--mode MODE]",
-		Short:   "Be a host: send, check or forward frames, honour PFC (root)",
+		Short:   "Act as a host: send, check or forward frames, honour PFC (root)",
 		Long:    genHelp(),
 		Example: genExamples,
 		Args:    cobra.NoArgs,
@@ -86,23 +86,25 @@ func genCommand() *cobra.Command {
 // genHelp returns the help text with the modes.
 func genHelp() string {
 	var b strings.Builder
-	b.WriteString(`Opens devices with AF_XDP and is the hosts on them, in one of the forward modes of DPDK's testpmd:
+	b.WriteString(`Acts as a host on each device, over AF_XDP, in one of the forward modes of DPDK's testpmd:
 
 `)
 	for _, m := range host.Modes() {
 		fmt.Fprintf(&b, "  %-9s %s\n", m.Name, m.Does)
 	}
 	b.WriteString(`
-Frames sent carry a flow number, a sequence number and times; those that arrive, in modes txonly, flowgen and
-rxonly, are checked for loss, order, duplicates and damage, and timed. Forwarding is from the first device to the
-second and back, from the third to the fourth, and so on; a single device gets its own frames back. PFC is honoured
-by the modes that send, on the priorities given; modes that forward leave PFC frames alone.
+Frames carry a flow number, a sequence number and times. Modes txonly, flowgen and rxonly check the
+frames that arrive for loss, order, duplicates and damage, and measure their latency. Modes that
+forward do so from the first device to the second and back, from the third to the fourth and back,
+and so on; a single device gets its own frames back. Modes that send honour PFC on the priorities
+of --pfc; modes that forward do not.
 
-With --engine live the kernel itself sends and counts, and hears PFC within microseconds: for loads that no program
-makes. Its frames carry no checksum. A flow that is behind its --rate by more than 100 µs, because PFC held it back or
-otherwise, gives up what is beyond that, and the statistics say so; hosts of af_xdp send later what PFC held back.
+With --engine live, the kernel itself sends and counts, for loads that no program reaches. It
+honours PFC within microseconds. Its frames carry no checksum. A flow that falls behind its --rate
+by more than 100 µs, because of PFC or otherwise, skips the excess, and the statistics say so; with
+af_xdp, hosts send later what PFC held back.
 
-Ends after --duration, or when interrupted, with statistics laid out as testpmd's.`)
+Ends after --duration, or when interrupted, with statistics in testpmd's layout.`)
 	return b.String()
 }
 
@@ -116,50 +118,52 @@ func (o *genOptions) addFlags(f *pflag.FlagSet) {
 	o.sizes = sizes{text: "1500", bytes: []int{1500 - frame.FCS}}
 	o.rate = load{text: "100%", percent: true, number: cli.Quantity{Value: 100}}
 	o.speed = cli.NewRate("1G")
-	f.StringSliceVarP(&o.devices, "device", "d", nil, "a device; give one for each port")
-	f.StringVar(&o.mode, "mode", "", "what to do, see above; default txonly with --dst, else rxonly")
+	f.StringSliceVarP(&o.devices, "device", "d", nil, "device of a port; may be repeated")
+	f.StringVar(&o.mode, "mode", "", "forward mode, see above; default txonly with --dst, else rxonly")
 	f.StringVar(&o.engine, "engine", engineXDP,
-		"af_xdp, or live: txonly and rxonly inside the kernel, as fast as it goes without --rate")
+		"af_xdp, or live: txonly and rxonly inside the kernel, without --rate as fast as possible")
 	f.StringSliceVar(&o.dst, "dst", nil,
-		"address of the peer, for each device; default 02:00:00:00:00:nn, nn the device's number from 0 on")
-	f.Uint32Var(&o.flow, "flow", 0, fmt.Sprintf("number of the first flow, unlike those of other hosts; numbers are "+
-		"below %d, with --engine live below %d", genIDs, liveIDs))
+		"MAC address of each device's peer; default 02:00:00:00:00:nn, with the device's number from 0")
+	f.Uint32Var(&o.flow, "flow", 0, fmt.Sprintf("number of the first flow, different from those of other hosts; "+
+		"all are below %d, with --engine live below %d", genIDs, liveIDs))
 	f.IntVar(&o.flows, "flows", 0,
-		"flows of each priority, with sequence numbers of their own; default 1, of flowgen 1024")
+		"flows per priority, each with its own sequence numbers; default 1, with flowgen 1024")
 	f.Uint16Var(&o.vlan, "vlan", 1, "VLAN")
-	f.Uint8Var(&o.cos, "cos", 0, "priority in the tag")
+	f.Uint8Var(&o.cos, "cos", 0, "priority in the VLAN tag")
 	f.Var(&o.mix, "mix",
 		"priorities and their shares of the frames in percent, such as 3:50,0:30,5:20; instead of --cos")
 	f.Var(&o.sizes, "sizes",
-		"bytes a frame, with FCS, taken in turn: such as 64,512,1518, or imix (7 × 64, 4 × 570, 1 × 1518)")
-	f.Uint64Var(&o.count, "count", 0, "frames to send from each device, all flows together, 0: no end")
+		"bytes per frame, with FCS, used in turn: such as 64,512,1518, or imix (7 × 64, 4 × 570, 1 × 1518)")
+	f.Uint64Var(&o.count, "count", 0, "frames to send from each device, all flows together; 0: no limit")
 	f.Var(&o.rate, "rate",
-		"from each device: bit/s such as 5G, packets/s such as 1Mpps, or a share of the line such as 50%")
+		"rate of each device: bit/s such as 5G, packets/s such as 1Mpps, or a share of the line such as 50%")
 	f.StringVar(&o.txIP, "tx-ip", "", "SRC,DST: send UDP datagrams over IPv4; flow n goes to address DST + n; "+
-		"default of flowgen 10.254.0.0,10.253.0.0")
+		"default with flowgen 10.254.0.0,10.253.0.0")
 	f.StringVar(&o.txUDP, "tx-udp", "",
-		"SRC[,DST]: send UDP datagrams; flow n comes from port SRC + n; default of flowgen 1000,1001")
-	f.Var(&o.speed, "speed", "speed of the lines in bit/s, which is never exceeded")
-	f.IntVar(&o.burst, "burst", 64, fmt.Sprintf("frames handled at once, up to %d", host.MaxBurst))
+		"SRC[,DST]: send UDP datagrams; flow n comes from port SRC + n; default with flowgen 1000,1001")
+	f.Var(&o.speed, "speed", "speed of the lines in bit/s; no device sends faster")
+	f.IntVar(&o.burst, "burst", 64, fmt.Sprintf("frames per burst, up to %d", host.MaxBurst))
 	f.IntSliceVar(&o.honour, "pfc", []int{3}, "priorities on which PFC is honoured")
 	f.DurationVar(&o.reaction, "reaction-delay", 0, "time from receiving a PFC frame to honouring it")
 	f.Var(&o.inject, "inject",
 		"PFC frame to send at the start: priorities and quanta of 512 bit times, such as 3:65535,4:100")
-	f.DurationVar(&o.interval, "inject-interval", 0, "send it again and again: a pause storm")
-	f.StringVar(&o.noise.Mode, "noisy-forward-mode", "io", "how mode noisy changes frames: io, mac, macswap or 5tswap")
+	f.DurationVar(&o.interval, "inject-interval", 0, "repeat the PFC frame of --inject at this interval: a pause storm")
+	f.StringVar(&o.noise.Mode, "noisy-forward-mode", "io",
+		"mode noisy: how to change frames: io, mac, macswap or 5tswap")
 	f.IntVar(&o.noise.Queue, "noisy-tx-sw-buffer-size", 0,
-		"frames that wait in its queue until later ones push them out")
+		"mode noisy: frames that wait in a queue until later ones push them out")
 	f.Int64Var(&o.noisyFlushMS, "noisy-tx-sw-buffer-flushtime", 0,
-		"ms without a push until the queue is emptied, 0: never")
-	f.IntVar(&o.noisyMemory, "noisy-lkup-memory", 0, "MB of memory that it accesses at random")
-	f.IntVar(&o.noise.Reads, "noisy-lkup-num-reads", 0, "reads a frame")
-	f.IntVar(&o.noise.Writes, "noisy-lkup-num-writes", 0, "writes a frame")
-	f.IntVar(&o.noise.ReadWrites, "noisy-lkup-num-reads-writes", 0, "reads with a write to the same place a frame")
-	f.DurationVar(&o.duration, "duration", 0, "how long, 0: until interrupted")
-	f.IntVar(&o.period, "stats-period", 0, "show the ports' statistics every so many seconds, 0: at the end only")
-	f.IntVar(&o.cpu, "cpu", -1, "CPU to run on, -1: any")
+		"mode noisy: ms without a frame leaving the queue until it is emptied; 0: never")
+	f.IntVar(&o.noisyMemory, "noisy-lkup-memory", 0, "mode noisy: MB of memory to access at random")
+	f.IntVar(&o.noise.Reads, "noisy-lkup-num-reads", 0, "mode noisy: reads per frame")
+	f.IntVar(&o.noise.Writes, "noisy-lkup-num-writes", 0, "mode noisy: writes per frame")
+	f.IntVar(&o.noise.ReadWrites, "noisy-lkup-num-reads-writes", 0,
+		"mode noisy: reads, each with a write to the same address, per frame")
+	f.DurationVar(&o.duration, "duration", 0, "how long to run; 0: until interrupted")
+	f.IntVar(&o.period, "stats-period", 0, "print port statistics at this interval in seconds; 0: only at the end")
+	f.IntVar(&o.cpu, "cpu", -1, "CPU to run on; -1: any")
 	f.BoolVar(&o.json, "json", false,
-		"print one JSON document at the end instead; what --stats-period shows goes to the standard error")
+		"print one JSON document at the end instead; --stats-period then prints to standard error")
 	f.SortFlags = false
 }
 
@@ -187,14 +191,14 @@ func (o *genOptions) complete(given *pflag.FlagSet) error {
 	for _, g := range genFlags {
 		for _, name := range g.flags {
 			if given.Changed(name) && !slices.Contains(g.modes, o.mode) {
-				return fmt.Errorf("--%s means nothing to mode %s, only to %s", name, o.mode,
+				return fmt.Errorf("--%s does not apply to mode %s, only to %s", name, o.mode,
 					strings.Join(g.modes, ", "))
 			}
 		}
 	}
 	for i, device := range o.devices {
 		if slices.Contains(o.devices[:i], device) {
-			return fmt.Errorf("device %s is named twice", device)
+			return fmt.Errorf("device %s is given twice", device)
 		}
 	}
 	switch o.engine {
@@ -204,13 +208,13 @@ func (o *genOptions) complete(given *pflag.FlagSet) error {
 			return err
 		}
 	default:
-		return fmt.Errorf("--engine %s: there are %s and %s", o.engine, engineXDP, engineLive)
+		return fmt.Errorf("--engine %s: choose %s or %s", o.engine, engineXDP, engineLive)
 	}
 	if len(o.dst) > len(o.devices) {
-		return fmt.Errorf("%d addresses with --dst for %d devices: one each at the most", len(o.dst), len(o.devices))
+		return fmt.Errorf("%d addresses with --dst for %d devices: give at most one each", len(o.dst), len(o.devices))
 	}
 	if given.Changed("inject-interval") && o.inject.frame.Enable == 0 {
-		return fmt.Errorf("--inject-interval says how often to send what --inject says: give both")
+		return fmt.Errorf("--inject-interval repeats the PFC frame of --inject: give both")
 	}
 	if o.period < 0 || o.interval < 0 || o.duration < 0 {
 		return fmt.Errorf("--stats-period, --inject-interval and --duration must not be negative")
@@ -269,10 +273,10 @@ func (o *genOptions) datagramDefaults() {
 func (o *genOptions) station(i int) (s host.Station, err error) {
 	device, err := net.InterfaceByName(o.devices[i])
 	if err != nil {
-		return s, fmt.Errorf("device %s: %w: write one that `ip link` shows", o.devices[i], err)
+		return s, fmt.Errorf("device %s: %w: give one that `ip link` shows", o.devices[i], err)
 	}
 	if len(device.HardwareAddr) != 6 {
-		return s, fmt.Errorf("device %s has no MAC address: it must be an Ethernet device", o.devices[i])
+		return s, fmt.Errorf("device %s has no MAC address: give an Ethernet device", o.devices[i])
 	}
 	s.MAC, s.Peer = frame.MACFrom(device.HardwareAddr), host.DefaultPeer(i)
 	if i < len(o.dst) {
@@ -322,8 +326,8 @@ func (o *genOptions) genFlows(i int, dst frame.MAC, speed uint64) (flows []host.
 		return nil, err
 	}
 	if o.flows < 0 || uint64(o.flow)+uint64(o.flows)*uint64(len(o.mix.priorities)*len(o.devices)) > uint64(o.ids()) {
-		return nil, fmt.Errorf("--flow %d --flows %d: with %d priorities and %d devices the flows must be 1 or more "+
-			"and their numbers below %d",
+		return nil, fmt.Errorf("--flow %d --flows %d: with %d priorities and %d devices, give at least one flow, and "+
+			"keep their numbers below %d",
 			o.flow, o.flows, len(o.mix.priorities), len(o.devices), o.ids())
 	}
 	var udp *host.UDP

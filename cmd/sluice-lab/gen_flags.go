@@ -57,7 +57,7 @@ func (l *load) bits(sizes []int, line uint64) (uint64, error) {
 		bits *= 8 * float64(sum) / float64(len(sizes))
 	}
 	if bits > float64(line) {
-		return 0, fmt.Errorf("--rate %s: that is %.4g Gbit/s on a line of %.4g: raise --speed, or send less", l,
+		return 0, fmt.Errorf("--rate %s is %.4g Gbit/s on a line of %.4g: raise --speed, or lower --rate", l,
 			bits/1e9, float64(line)/1e9)
 	}
 	return max(uint64(bits), 1), nil
@@ -115,7 +115,7 @@ func (m *mix) Set(text string) error {
 			return fmt.Errorf("%q: write a share of more than 0 %%, up to 100 %%", value)
 		}
 		if seen&(1<<priority) != 0 {
-			return fmt.Errorf("priority %d is named twice", priority)
+			return fmt.Errorf("priority %d is given twice", priority)
 		}
 		seen |= 1 << priority
 		sum += percent

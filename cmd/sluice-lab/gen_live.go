@@ -24,18 +24,18 @@ var notLive = []string{"count", "burst", "inject", "inject-interval", "tx-ip", "
 // checkLive rejects what engine live does not support.
 func (o *genOptions) checkLive(given *pflag.FlagSet) error {
 	if o.mode != "txonly" && o.mode != "rxonly" {
-		return fmt.Errorf("--engine live can't do mode %s: only txonly and rxonly", o.mode)
+		return fmt.Errorf("--engine live does not support mode %s: choose txonly or rxonly", o.mode)
 	}
 	for _, name := range notLive {
 		if given.Changed(name) {
-			return fmt.Errorf("--engine live can't do --%s: leave one of the two out", name)
+			return fmt.Errorf("--engine live does not support --%s: leave out one of them", name)
 		}
 	}
 	if len(o.sizes.bytes) > 1 {
-		return fmt.Errorf("--engine live can't do --sizes %s: its frames have one size", &o.sizes)
+		return fmt.Errorf("--engine live does not support --sizes %s: give one size", &o.sizes)
 	}
 	if given.Changed("mix") && !given.Changed("rate") {
-		return errors.New("--engine live sends all priorities as fast as it goes: give a --rate for --mix to share")
+		return errors.New("--engine live sends as fast as possible without --rate: give a --rate for --mix to divide")
 	}
 	o.unlimited = !given.Changed("rate")
 	return nil

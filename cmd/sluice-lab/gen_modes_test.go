@@ -214,13 +214,13 @@ func TestGenRefuses(t *testing.T) {
 		"":        `required flag(s) "device" not set`,
 		"-d none": "device none: ",
 		"-d lo":   "device lo",
-		"-d lo --mode swap": "there are io, mac, macswap, flowgen, rxonly, txonly, csum, icmpecho, " +
+		"-d lo --mode swap": "choose one of io, mac, macswap, flowgen, rxonly, txonly, csum, icmpecho, " +
 			"noisy, 5tswap",
-		"-d lo --mode io --rate 1G": "--rate means nothing to mode io, only to txonly, " +
+		"-d lo --mode io --rate 1G": "--rate does not apply to mode io, only to txonly, " +
 			"flowgen",
-		"-d lo --mode macswap --pfc 3":                          "--pfc means nothing to mode macswap",
+		"-d lo --mode macswap --pfc 3":                          "--pfc does not apply to mode macswap",
 		"-d lo --mode io --noisy-lkup-num-reads 1":              "only to noisy",
-		"-d lo --mode rxonly --dst 02:00:00:00:00:01":           "--dst means nothing to mode rxonly",
+		"-d lo --mode rxonly --dst 02:00:00:00:00:01":           "--dst does not apply to mode rxonly",
 		"-d lo --dst 02:00:00:00:00:01 --dst 02:00:00:00:00:02": "2 addresses with --dst for 1 devices",
 		"-d lo --rate 120%":                                     "a share of the line such as 50%",
 		"-d lo --rate fast":                                     "write bit/s such as 5G, packets/s such as 1Mpps",
@@ -228,20 +228,20 @@ func TestGenRefuses(t *testing.T) {
 		"-d lo --sizes 63":                                      "64 to 10004 bytes, with FCS",
 		"-d lo --sizes 64,,128":                                 "with FCS, such as 64,512,1518, or imix",
 		"-d lo --mix 3:50,0:30":                                 "the shares add up to 80 %, not to 100",
-		"-d lo --mix 3:50,3:50":                                 "priority 3 is named twice",
+		"-d lo --mix 3:50,3:50":                                 "priority 3 is given twice",
 		"-d lo --mix 8:100":                                     "write a priority, 0 to 7",
 		"-d lo --mix 3:0,4:100":                                 "more than 0 %",
 		"-d lo --mix 3:100 --cos 3":                             "[cos mix]",
 		"-d lo --inject 3":                                      "such as 3:65535,4:100",
 		"-d lo --inject 3:65536":                                "0 to 65535 quanta",
 		"-d lo --inject-interval 1ms":                           "give both",
-		"-d lo --engine fast":                                   "there are af_xdp and live",
-		"-d lo --engine live --mode macswap": "--engine live can't do mode macswap: only txonly " +
-			"and rxonly",
-		"-d lo --engine live --mode txonly --count 5": "--engine live can't do --count",
-		"-d lo --engine live --mode txonly --sizes imix": "--engine live can't do --sizes imix: its frames have " +
+		"-d lo --engine fast":                                   "choose af_xdp or live",
+		"-d lo --engine live --mode macswap": "--engine live does not support mode macswap: choose txonly " +
+			"or rxonly",
+		"-d lo --engine live --mode txonly --count 5": "--engine live does not support --count",
+		"-d lo --engine live --mode txonly --sizes imix": "--engine live does not support --sizes imix: give " +
 			"one size",
-		"-d lo --engine live --mode txonly --mix 3:50,4:50": "give a --rate for --mix to share",
+		"-d lo --engine live --mode txonly --mix 3:50,4:50": "give a --rate for --mix to divide",
 		"-d lo --duration -1s":                              "must not be negative",
 	} {
 		c := command()
@@ -257,9 +257,9 @@ func TestGenRefuses(t *testing.T) {
 func TestGenRefusesOnDevice(t *testing.T) {
 	s := program.NewSite(t, 1)
 	for arguments, want := range map[string]string{
-		"--mode txonly --rate 2G": "--rate 2G: that is 2 Gbit/s on a line of 1: raise --speed, or " +
-			"send less",
-		"--mode txonly --rate 2Mpps --sizes 64":     "that is 1.344 Gbit/s",
+		"--mode txonly --rate 2G": "--rate 2G is 2 Gbit/s on a line of 1: raise --speed, or " +
+			"lower --rate",
+		"--mode txonly --rate 2Mpps --sizes 64":     "2Mpps is 1.344 Gbit/s",
 		"--mode txonly --pfc 9":                     "--pfc 9: priorities are 0 to 7",
 		"--mode txonly --vlan 4095":                 "VLAN 4095",
 		"--mode txonly --sizes 9000":                "to fit a buffer",
@@ -269,7 +269,7 @@ func TestGenRefusesOnDevice(t *testing.T) {
 		"--mode flowgen --tx-ip fd00::1,fd00::2":    "write two IPv4 addresses",
 		"--mode txonly --dst 02:00":                 "--dst:",
 		"--mode io -d port2 -d lo":                  "device port2: ",
-		"-d port1":                                  "device port1 is named twice",
+		"-d port1":                                  "device port1 is given twice",
 		"--mode noisy --noisy-tx-sw-buffer-size -1": "must not be negative",
 		"--mode noisy --noisy-lkup-num-writes 1":    "give its size",
 	} {

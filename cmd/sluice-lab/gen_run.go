@@ -270,7 +270,7 @@ func (r *genReport) print(out io.Writer) {
 			p.Host.print(out)
 		}
 		if p.Unanswered > 0 {
-			fmt.Fprintf(out, "\n%s: %d frames were no questions\n", p.Device, p.Unanswered)
+			fmt.Fprintf(out, "\n%s: %d frames were neither ARP requests nor pings\n", p.Device, p.Unanswered)
 		}
 	}
 }
@@ -278,20 +278,20 @@ func (r *genReport) print(out io.Writer) {
 func (h *genHost) print(out io.Writer) {
 	for i, f := range h.Sent {
 		if i == flowsShown {
-			fmt.Fprintf(out, "and %d flows more\n", len(h.Sent)-i)
+			fmt.Fprintf(out, "and %d more flows\n", len(h.Sent)-i)
 			break
 		}
 		fmt.Fprintf(out, "flow %d: sent %d frames, %d bytes\n", f.ID, f.Frames, f.Bytes)
 		if f.ForgoneNS > 0 {
-			fmt.Fprintf(out, "  gave up %v of its schedule\n", time.Duration(f.ForgoneNS))
+			fmt.Fprintf(out, "  skipped %v of its schedule\n", time.Duration(f.ForgoneNS))
 		}
 	}
 	if h.TXDropsUnknown {
-		fmt.Fprintln(out, "the device does not count frames that it drops instead of sending: they count as sent")
+		fmt.Fprintln(out, "the device does not count frames that it drops instead of sending; they count as sent")
 	}
 	for i, f := range h.Received {
 		if i == flowsShown {
-			fmt.Fprintf(out, "and %d flows more\n", len(h.Received)-i)
+			fmt.Fprintf(out, "and %d more flows\n", len(h.Received)-i)
 			break
 		}
 		fmt.Fprintf(out, "flow %d: received %d frames, %d bytes; %d missing, %d out of order, %d twice\n",

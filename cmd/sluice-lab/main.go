@@ -16,11 +16,11 @@ func main() { cli.Run(command()) }
 func command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "sluice-lab",
-		Short: "What to try the Sluice switch with: demonstration, hosts, simulations, measurements",
-		Long: `Shows what Sluice, a lossless Ethernet switch in software, does: beside other switches, with hosts
-that send whatever is wanted, and in simulations. Nothing here is needed to run a switch; that is sluice(1).`,
-		Example: `  sluice-lab demo              # three hosts and a switch, on this machine alone (root)
-  sluice-lab bench list        # what can be measured`,
+		Short: "Demo, test hosts, simulations and benchmarks for the Sluice switch",
+		Long: `Tools to try out and measure Sluice, a lossless Ethernet switch in software: a demo, test hosts,
+simulations, and benchmarks beside other switches. To run a switch, only sluice(1) is needed.`,
+		Example: `  sluice-lab demo              # three hosts and a switch on this machine (root)
+  sluice-lab bench list        # the scenarios and their peers`,
 		SilenceErrors: true, // cli.Run prints them
 		SilenceUsage:  true, // a failed command is not a usage error
 	}

@@ -17,7 +17,7 @@ import (
 func simCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sim",
-		Short: "Simulate fabrics in virtual time, with the engines that forward",
+		Short: "Simulate networks in virtual time, with the switch's own engines",
 	}
 	c.AddCommand(simAdversaryCommand(), simChainCommand(), simLostCommand())
 	return c
@@ -30,9 +30,10 @@ func simChainCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "chain",
-		Short: "Two hosts, three switches, a slow target: pressure hop by hop",
-		Long: `Two hosts send through a switch each and a third switch to one target, which refuses the lossless class for
-a part of the time. PFC travels from the target up to the hosts; no switch may lose a lossless frame.`,
+		Short: "Simulate congestion that spreads hop by hop over three switches",
+		Long: `Two hosts, each behind a switch of its own, send through a third switch to one target, which
+pauses the lossless class for part of the time. PFC spreads from the target back to the hosts; no
+switch may lose a lossless frame.`,
 		Example: `  sluice-lab sim chain
   sluice-lab sim chain --cable 10km --pause 0.5 --seed 7`,
 		Args: cobra.NoArgs,
@@ -53,13 +54,13 @@ a part of the time. PFC travels from the target up to the hosts; no switch may l
 		},
 	}
 	f := c.Flags()
-	f.Uint64Var(&o.Seed, "seed", o.Seed, "what is left to chance follows from it")
-	f.DurationVar(&duration, "time", duration, "for which the hosts send, in virtual time")
-	f.Var(&speed, "speed", "of every link")
-	f.Var(&cable, "cable", "length of every link")
-	f.Var(&lossless, "lossless", "what each host offers in the lossless class")
-	f.Var(&lossy, "lossy", "what each host offers in a lossy class")
-	f.Float64Var(&o.Pause, "pause", o.Pause, "part of the time in which the target refuses the lossless class, 0 to 1")
+	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of all random choices")
+	f.DurationVar(&duration, "time", duration, "how long the hosts send, in virtual time")
+	f.Var(&speed, "speed", "speed of every link")
+	f.Var(&cable, "cable", "cable length of every link")
+	f.Var(&lossless, "lossless", "rate that each host offers in the lossless class")
+	f.Var(&lossy, "lossy", "rate that each host offers in a lossy class")
+	f.Float64Var(&o.Pause, "pause", o.Pause, "share of the time in which the target pauses the lossless class, 0 to 1")
 	f.BoolVar(&asJSON, "json", false, "print one JSON document")
 	return c
 }
@@ -81,7 +82,7 @@ func writeChain(w io.Writer, r *sim.ChainResult) error {
 	fmt.Fprintf(w, "lossless: lost %d of %d, %.2f Gbit/s arrived; lossy: lost %d of %d, %.2f Gbit/s arrived\n",
 		r.Lossless.Lost, r.Lossless.Sent, r.Lossless.Rate/1e9, r.Lossy.Lost, r.Lossy.Sent, r.Lossy.Rate/1e9)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "stops\tis stopped\tXOFF\tXON\tpaused ms\theadroom cells\tlossless drops\t")
+	fmt.Fprintln(t, "sends PFC\tis paused\tXOFF\tXON\tpaused ms\theadroom cells\tlossless drops\t")
 	for _, h := range r.Hops {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.3f\t%d\t%d\t\n", h.From, h.To, h.XOFF, h.XON, float64(h.PausedNS)/1e6,
 			h.Headroom, h.LosslessDrops)
@@ -97,7 +98,7 @@ func simLostCommand() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "lost-pfc",
-		Short: "Lose a PFC frame, and see what it costs until that is healed",
+		Short: "Simulate the loss of a PFC frame, and what it costs",
 		Example: `  sluice-lab sim lost-pfc
   sluice-lab sim lost-pfc --quanta 1024,65535 --json`,
 		Args: cobra.NoArgs,
@@ -119,8 +120,8 @@ func simLostCommand() *cobra.Command {
 			return writeCosts(c.OutOrStdout(), costs)
 		},
 	}
-	c.Flags().Uint64Var(&seed, "seed", 1, "what is left to chance follows from it")
-	c.Flags().UintSliceVar(&quanta, "quanta", []uint{1024, 4096, 16384, 65535}, "times that XOFF asks for")
+	c.Flags().Uint64Var(&seed, "seed", 1, "seed of all random choices")
+	c.Flags().UintSliceVar(&quanta, "quanta", []uint{1024, 4096, 16384, 65535}, "pause times of XOFF, in quanta")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return c
 }
@@ -128,7 +129,7 @@ func simLostCommand() *cobra.Command {
 func writeCosts(w io.Writer, costs []sim.Cost) error {
 	fmt.Fprintln(w, "300 m at 10 Gbit/s, frames of 64 bytes at line rate")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "quanta\tpause µs\tXOFF lost: frames dropped\twith headroom cells\tmore that would prevent "+
+	fmt.Fprintln(t, "quanta\tpause µs\tXOFF lost: frames dropped\theadroom cells\tmore cells that would prevent "+
 		"it\tXON lost: idle µs\t")
 	for _, c := range costs {
 		fmt.Fprintf(t, "%d\t%.1f\t%d\t%d\t%d\t%.1f\t\n", c.Quanta, us(c.Pause), c.Dropped, c.Headroom, c.Spare,

@@ -81,17 +81,17 @@ func TestSimAdversary(t *testing.T) {
 
 func TestSimRefusals(t *testing.T) {
 	for args, want := range map[string]string{
-		"chain --speed 10":     "choose one from 1M to 400G",
+		"chain --speed 10":     "choose a speed from 1M to 400G",
 		"lost-pfc --quanta 1":  "choose 2 to 65535",
 		"chain --speed fast":   "a rate such as",
 		"chain --cable -3m":    "a length such as",
 		"chain --pause 1.5":    "choose 0 to 1",
 		"chain --pause NaN":    "choose 0 to 1",
-		"chain --time 0s":      "choose a time",
-		"chain --cable 9000km": "choose up to 100 km",
+		"chain --time 0s":      "choose more than 0",
+		"chain --cable 9000km": "choose 0 to 100 km",
 		"lost-pfc --quanta x1": "invalid argument",
-		"adversary --omit x":   "choose of interruptions, cost",
-		"adversary --less -1":  "0 frames or more",
+		"adversary --omit x":   "choose from interruptions, cost",
+		"adversary --less -1":  "a --less of 0 or more",
 	} {
 		p := program.Launch(t, nil, append([]string{"sim"}, strings.Fields(args)...)...)
 		if code := p.ExitCode(); code != cli.ExitUsage {

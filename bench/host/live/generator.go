@@ -87,11 +87,11 @@ func (p *GeneratorParams) validate() error {
 	}
 	switch {
 	case flows == 0 || flows > MostFlows:
-		return fmt.Errorf("%d flows: there must be 1 to %d", flows, MostFlows)
+		return fmt.Errorf("%d flows: must be 1 to %d", flows, MostFlows)
 	case p.CatchUp < 0:
 		return fmt.Errorf("catch-up of %v must not be negative", p.CatchUp)
 	case p.Pauses != nil && p.Pauses.ports < len(p.Ports):
-		return fmt.Errorf("%d ports have pauses for %d only", len(p.Ports), p.Pauses.ports)
+		return fmt.Errorf("%d ports, but pauses for only %d", len(p.Ports), p.Pauses.ports)
 	}
 	return nil
 }

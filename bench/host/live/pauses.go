@@ -32,7 +32,7 @@ const (
 // NewPauses returns the pauses of ports ports; nothing is paused.
 func NewPauses(ports int) (*Pauses, error) {
 	if ports < 1 {
-		return nil, fmt.Errorf("live: pauses of %d ports: there must be one or more", ports)
+		return nil, fmt.Errorf("live: pauses of %d ports: must be one or more", ports)
 	}
 	s, err := xdprun.NewShared("pauses", ports*portPauseWords)
 	if err != nil {

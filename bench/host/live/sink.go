@@ -44,11 +44,11 @@ func (p *SinkParams) setDefaults() {
 func (p *SinkParams) validate() error {
 	switch {
 	case p.Flows < 0 || p.Flows > mostFlowIDs:
-		return fmt.Errorf("%d flows: there must be 1 to %d", p.Flows, mostFlowIDs)
+		return fmt.Errorf("%d flows: must be 1 to %d", p.Flows, mostFlowIDs)
 	case p.Delay < 0:
 		return fmt.Errorf("delay of %v must not be negative", p.Delay)
 	case p.Pauses != nil && (p.Port < 0 || p.Port >= p.Pauses.ports):
-		return fmt.Errorf("there are pauses for ports 0 to %d, not %d", p.Pauses.ports-1, p.Port)
+		return fmt.Errorf("there are pauses for ports 0 to %d, but not for port %d", p.Pauses.ports-1, p.Port)
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (s *Sink) open(n *netns.Namespace, device string, p SinkParams) (err error)
 			return err
 		}
 		if queues := d.Attrs().NumRxQueues; queues != 1 {
-			return fmt.Errorf("it has %d receive queues, on as many CPUs: make it with one", queues)
+			return fmt.Errorf("the device has %d receive queues, on as many CPUs: create it with one", queues)
 		}
 		// Not pinned: the kernel detaches the program when this process dies, for whatever reason.
 		s.link, err = link.AttachXDP(link.XDPOptions{Program: s.program, Interface: d.Attrs().Index,

@@ -167,7 +167,7 @@ func (d *Devices) Close() error {
 	var err error
 	for _, p := range d.Ports {
 		if e := p.Close(); e != nil {
-			err = fmt.Errorf("closing a host's port: %w", e)
+			err = fmt.Errorf("close a host's port: %w", e)
 		}
 	}
 	if e := d.Memory.Close(); e != nil && err == nil {

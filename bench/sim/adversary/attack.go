@@ -62,7 +62,7 @@ func ParseTricks(names []string) (t Tricks, err error) {
 	for _, name := range names {
 		at := slices.Index(trickNames, name)
 		if at < 0 {
-			return 0, fmt.Errorf("unknown trick %q: choose of %s", name, strings.Join(trickNames, ", "))
+			return 0, fmt.Errorf("unknown trick %q: choose from %s", name, strings.Join(trickNames, ", "))
 		}
 		t |= 1 << at
 	}
@@ -295,7 +295,7 @@ func (w *world) settle() error {
 			return w.s.Check()
 		}
 	}
-	return errors.New("frames are still held when a second has passed")
+	return errors.New("switch and wires still hold frames after a second")
 }
 
 // idle reports whether the switch and the wires hold no frame.

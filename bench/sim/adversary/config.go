@@ -34,7 +34,7 @@ const (
 	slot64     = 84 // wire bytes of a shortest frame
 )
 
-var errNone = errors.New("sim: none of many configurations drawn is accepted and within what the promise assumes")
+var errNone = errors.New("sim: no random configuration was accepted and met the assumptions of docs/lossless.md")
 
 // draw draws configurations until the switch accepts one. It then draws the loop's gap and the
 // peers' reaction time. Together these are the configured response, or the part of it that

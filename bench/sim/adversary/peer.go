@@ -170,7 +170,7 @@ func (p *peer) buffer() []byte { return p.memory[len(p.memory)-bufferSize:] }
 func (p *peer) transmit(at int64, length int) {
 	d := [1]pmd.Desc{{Addr: uint64(len(p.memory) - bufferSize), Len: uint32(length)}}
 	if p.wire.B.Transmit(d[:]) != 1 {
-		panic("sim: the wire takes no more, though its line is free")
+		panic("sim: the wire takes no frame, although its line is free")
 	}
 	p.frames++
 	p.lineFree = max(at*1000, p.lineFree) + p.slot(length)
@@ -206,7 +206,7 @@ func (p *peer) arrived(at int64, b []byte) {
 		return
 	}
 	if kind, _ := pfc.Decode(b, &f); kind != pfc.PFC {
-		panic("sim: the switch sent a control frame that is none")
+		panic("sim: the switch sent a control frame that is not PFC, or an invalid frame")
 	}
 	for meant := f.Enable; meant != 0; meant &= meant - 1 {
 		p.heed(at, bits.TrailingZeros8(meant), f.Quanta[bits.TrailingZeros8(meant)])

@@ -116,7 +116,7 @@ func (w *world) join(p *peer, wire *mem.Wire) error {
 		wire.B.Fill(addr[:])
 	}
 	if parked := w.s.Parked(p.port); wire.A.Fill(parked) != len(parked) {
-		return fmt.Errorf("sim: port %d: the wire takes not all of %d buffers", p.port, len(parked))
+		return fmt.Errorf("sim: port %d: the wire does not take all of the %d buffers", p.port, len(parked))
 	}
 	l := w.loops[w.params.Ports[p.port].Worker]
 	d := &driver{Port: wire.A, loop: l, peer: p}
