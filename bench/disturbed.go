@@ -6,7 +6,7 @@ const Disturbed = 0.02
 
 // MetricDiscarded counts the frames lost in trials that other processes disturbed and that were
 // repeated. It keeps the loss in discarded trials visible.
-const MetricDiscarded = "lost in trials that others disturbed"
+const MetricDiscarded = "lost in disturbed trials"
 
 // LiveAttempts returns how many attempts a disturbed trial gets.
 func LiveAttempts(o Options) int {
@@ -19,7 +19,7 @@ func LiveAttempts(o Options) int {
 // NoteDisturbed notes that every attempt at a trial was disturbed.
 func (r *Report) NoteDisturbed(what string, round int, share float64) {
 	if share > Disturbed {
-		r.Note("%s, round %d: others left the forwarder or the generator no CPU for %.0f %% of the time.", what, round+
-			1, 100*share)
+		r.Note("%s, round %d: the forwarder or the generator had no CPU for %.0f %% of the time, because "+
+			"others used it.", what, round+1, 100*share)
 	}
 }

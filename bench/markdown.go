@@ -17,7 +17,7 @@ func (r *Report) Markdown() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n\n", r.Scenario)
 	if r.Partial {
-		fmt.Fprintf(&b, "**Partial: it ended before all was measured.**\n\n")
+		fmt.Fprintf(&b, "**Partial: the run ended before everything was measured.**\n\n")
 	}
 	if r.Shows != "" {
 		fmt.Fprintf(&b, "Shows: %s.\n\n", r.Shows)
@@ -77,10 +77,9 @@ func (r *Report) markdownResults(b *bytes.Buffer) {
 		rows = append(rows,
 			append([]string{v.Name, v.Metric}, append(cells, fmt.Sprint(len(r.Values(v.Name, v.Metric))))...))
 	}
-	fmt.Fprintf(b,
-		"## Results\n\nCV is the standard deviation over the mean; over %.0f %% it is marked with !: noisy.\n\n",
-		100*noisy)
-	markdownTable(b, []string{"of", "what", "median", "min", "max", "CV", "unit", "trials"}, rows)
+	fmt.Fprintf(b, "## Results\n\nCV is the standard deviation divided by the mean. A CV above %.0f %% is marked "+
+		"with !: noisy.\n\n", 100*noisy)
+	markdownTable(b, []string{"subject", "metric", "median", "min", "max", "CV", "unit", "trials"}, rows)
 }
 
 func (r *Report) markdownRatios(b *bytes.Buffer) {
@@ -105,9 +104,9 @@ func (r *Report) markdownRatios(b *bytes.Buffer) {
 		rows = append(rows, []string{name, fmt.Sprintf("%s / %s: %s", v.Subject, to, v.Metric), "**" + c[0] + "**",
 			c[3], strings.Join(pairs, " ")})
 	}
-	fmt.Fprintf(b, "## Ratios\n\nHow many times as good: over 1, the first is better than the second. One a round, "+
-		"the median of them, and their CV.\n\n")
-	markdownTable(b, []string{"ratio", "of", "median", "CV", "by round"}, rows)
+	fmt.Fprintf(b, "## Ratios\n\nA ratio says how many times as good the first is as the second: above 1, the first "+
+		"is better. Each round gives one ratio; median and CV are theirs.\n\n")
+	markdownTable(b, []string{"ratio", "compares", "median", "CV", "by round"}, rows)
 }
 
 func markdownTable(b *bytes.Buffer, head []string, rows [][]string) {

@@ -76,7 +76,7 @@ func TestSave(t *testing.T) {
 		}
 	}
 	r.Plot(Plot{Name: "empty", LogY: true, Series: []Series{{"a", [][2]float64{{1, 0}}}}})
-	if err := r.Save(directory); err == nil || !strings.Contains(err.Error(), "plot empty has no points") {
+	if err := r.Save(directory); err == nil || !strings.Contains(err.Error(), "draw plot empty: it has no points") {
 		t.Errorf("%v", err)
 	}
 	if err := r.Save(filepath.Join(directory, "missing")); err == nil || !strings.Contains(err.Error(), "missing") {

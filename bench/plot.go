@@ -37,11 +37,11 @@ func (p Plot) SVG() ([]byte, error) {
 		}
 		drawn++
 		if err := figure.Add(panel, s.Name, looks[i%len(looks)], points); err != nil {
-			return nil, fmt.Errorf("plot %s, %s: %w", p.Name, s.Name, err)
+			return nil, fmt.Errorf("draw plot %s, %s: %w", p.Name, s.Name, err)
 		}
 	}
 	if drawn == 0 {
-		return nil, fmt.Errorf("plot %s has no points", p.Name)
+		return nil, fmt.Errorf("draw plot %s: it has no points that the axes can show", p.Name)
 	}
 	const line = 0.06 // share of the panel's height per legend entry
 	setAxis(&panel.X, p.LogX, 0)

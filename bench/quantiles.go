@@ -83,7 +83,7 @@ func (t *Times) Points() (points [][2]float64) {
 
 // TimesPlot returns an empty plot for series from Points.
 func TimesPlot(name, title string) Plot {
-	return Plot{Name: name, Title: title, X: "one of so many is longer (100: p99)", Y: "time (ns)", LogX: true,
+	return Plot{Name: name, Title: title, X: "one in this many is longer (100: p99)", Y: "time (ns)", LogX: true,
 		LogY: true}
 }
 

@@ -293,7 +293,7 @@ func (r *Report) summarise() {
 			}
 		}
 		if undefined > 0 {
-			r.Note("%s: no ratio in %d rounds, where it would be a division by 0.", c.Name, undefined)
+			r.Note("%s: %d rounds have no ratio, because it would be a division by 0.", c.Name, undefined)
 		}
 		if len(ratio.Pairs) > 0 {
 			ratio.Summary = Summarise(ratio.Pairs)

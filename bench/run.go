@@ -13,7 +13,7 @@ import (
 )
 
 // ErrOneCPU is why a process that may use only one CPU leaves something out.
-var ErrOneCPU = errors.New("it takes two CPUs, and this process may use only one")
+var ErrOneCPU = errors.New("it needs two CPUs, and this process may use only one")
 
 // Run measures one scenario. If the scenario fails or ctx is done, Run returns the error together
 // with a partial report of what was measured until then. It returns no report only if the options
@@ -23,7 +23,7 @@ func Run(ctx context.Context, s Scenario, o Options) (*Report, error) {
 		return nil, fmt.Errorf("bench: %s: %w", s.Name, err)
 	}
 	if !s.OneCPU && !o.HaveTwoCPUs() {
-		return nil, fmt.Errorf("bench: %s: %w, CPU %d: let it have another", s.Name, ErrOneCPU, o.CPUs[0])
+		return nil, fmt.Errorf("bench: %s: %w, CPU %d: allow it another one (taskset)", s.Name, ErrOneCPU, o.CPUs[0])
 	}
 	r := &Report{
 		Scenario: s.Name, Shows: s.Shows, Machine: thisMachine(), Seed: o.Seed,
@@ -76,8 +76,7 @@ func (o *Options) complete() error {
 	}
 	for _, cpu := range o.CPUs {
 		if !slices.Contains(allowed, cpu) {
-			return fmt.Errorf("CPU %d is not among those that this process may use, %v: choose two of them", cpu,
-				allowed)
+			return fmt.Errorf("CPU %d is not among those of this process, %v: choose two of them", cpu, allowed)
 		}
 	}
 	return nil
@@ -157,4 +156,4 @@ func OfRounds(round, rounds int) string {
 }
 
 // ErrBed marks failures of the test bed, which affect every forwarder.
-var ErrBed = errors.New("bench: namespaces, devices, sinks and generator")
+var ErrBed = errors.New("bench: set up namespaces, devices, sinks and generator")

@@ -100,7 +100,7 @@ func TestOneCPU(t *testing.T) {
 func checkOneCPU(t *testing.T, cpu int) {
 	s := Scenario{Name: "some", Run: func(context.Context, Options, *Report) error { return nil }}
 	if r, err := Run(t.Context(), s, Options{}); r != nil || err == nil ||
-		!strings.Contains(err.Error(), "it takes two CPUs") {
+		!strings.Contains(err.Error(), "it needs two CPUs") {
 		t.Errorf("%v, %+v", err, r)
 	}
 	s.OneCPU = true

@@ -14,19 +14,19 @@ import (
 func (r *Report) Save(directory string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
-		return fmt.Errorf("bench: report of %s: %w", r.Scenario, err)
+		return fmt.Errorf("bench: write the report of %s: %w", r.Scenario, err)
 	}
 	files := map[string][]byte{r.file() + ".json": append(text, '\n'), r.file() + ".md": r.Markdown()}
 	var errs []error
 	for _, p := range r.Plots {
 		if files[r.plotFile(p)], err = p.SVG(); err != nil {
 			delete(files, r.plotFile(p)) // the rest is still useful
-			errs = append(errs, fmt.Errorf("bench: report of %s: %w", r.Scenario, err))
+			errs = append(errs, fmt.Errorf("bench: write the report of %s: %w", r.Scenario, err))
 		}
 	}
 	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(directory, name), content, 0o644); err != nil {
-			errs = append(errs, fmt.Errorf("bench: report of %s: %w", r.Scenario, err))
+			errs = append(errs, fmt.Errorf("bench: write the report of %s: %w", r.Scenario, err))
 		}
 	}
 	return errors.Join(errs...)

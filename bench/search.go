@@ -122,7 +122,7 @@ func (p *SearchParams) check() error {
 			"bench: search with trials of %v, finally %v, in all %v: none may be shorter than the one before", p.Trial,
 			p.Final, p.Sum)
 	case !(p.Exceed >= 0 && p.Exceed < 1):
-		return fmt.Errorf("bench: search where a share of %v of the trials may fail: give one from 0 to below 1",
+		return fmt.Errorf("bench: search in which a share of %v of the trials may fail: give one from 0 to below 1",
 			p.Exceed)
 	case len(p.Goals) == 0:
 		return errors.New("bench: search without a goal: give loss ratios, 0 for the NDR")
@@ -215,7 +215,7 @@ func (s *search) once(ctx context.Context, rate float64, d time.Duration) (t tri
 	s.result.Trials++
 	l, err := s.measure(ctx, rate, d)
 	if err == nil && !(l.Offered > 0) {
-		err = fmt.Errorf("bench: a trial of %v in which nothing was offered", d)
+		err = fmt.Errorf("bench: nothing was offered in a trial of %v", d)
 	}
 	if err != nil {
 		return t, fmt.Errorf("at %.6g: %w", rate, err)

@@ -17,7 +17,7 @@ import (
 func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%s on %s, %d cores, Linux %s\n", r.Scenario, r.Machine.CPU, r.Machine.Cores, r.Machine.Kernel)
 	if r.Partial {
-		fmt.Fprintln(w, "partial: it ended before all was measured")
+		fmt.Fprintln(w, "partial: the run ended before everything was measured")
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Absent)) {
 		fmt.Fprintf(w, "absent: %s: %s\n", name, r.Absent[name])
@@ -32,7 +32,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		v := r.Ratios[name]
 		unit := "× as good"
 		if v.LeftOut > 0 {
-			unit = fmt.Sprintf("× as good, of %d rounds of %d", len(v.Pairs), len(v.Pairs)+v.LeftOut)
+			unit = fmt.Sprintf("× as good, in %d of %d rounds", len(v.Pairs), len(v.Pairs)+v.LeftOut)
 		}
 		rows = append(rows, append([]string{name}, v.cells(unit)...))
 	}

@@ -62,7 +62,7 @@ type BaselinePort struct {
 func OpenBaseline(device string, memory []byte, size int) (*BaselinePort, error) {
 	i, err := net.InterfaceByName(device)
 	if err != nil {
-		return nil, fmt.Errorf("bench: baseline port %s: %w", device, err)
+		return nil, fmt.Errorf("bench: open baseline port %s: %w", device, err)
 	}
 	p := &BaselinePort{
 		index: i.Index, memory: memory, size: uint64(size),
@@ -70,7 +70,7 @@ func OpenBaseline(device string, memory []byte, size int) (*BaselinePort, error)
 		descs: make([]xdp.Desc, 0, baselineRing),
 	}
 	if err := p.open(); err != nil {
-		return nil, fmt.Errorf("bench: baseline port %s: %w", device, errors.Join(err, p.Close()))
+		return nil, fmt.Errorf("bench: open baseline port %s: %w", device, errors.Join(err, p.Close()))
 	}
 	return p, nil
 }

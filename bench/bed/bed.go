@@ -191,7 +191,7 @@ func (b *Bed) addPort(port string, far *netns.Namespace, device string, rate uin
 func addQueue(device string, rate uint64) error {
 	link, err := netlink.LinkByName(device)
 	if err != nil {
-		return fmt.Errorf("queue discipline of %s: %w", device, err)
+		return fmt.Errorf("set the queue discipline of %s: %w", device, err)
 	}
 	attributes := netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(1, 0),
 		Parent: netlink.HANDLE_ROOT}
@@ -201,7 +201,7 @@ func addQueue(device string, rate uint64) error {
 		queue = &netlink.Tbf{QdiscAttrs: attributes, Rate: rate, Limit: longest, Buffer: netlink.Xmittime(rate, burst)}
 	}
 	if err := netlink.QdiscReplace(queue); err != nil {
-		return fmt.Errorf("queue discipline of %s: %w", device, err)
+		return fmt.Errorf("set the queue discipline of %s: %w", device, err)
 	}
 	return nil
 }
@@ -252,11 +252,11 @@ func (b *Bed) awaitThrough(ctx context.Context) error {
 		}
 		err := Pause(ctx, 5*time.Millisecond)
 		if p, ok := b.Forwarder.(interface{ Running() bool }); ok && !p.Running() {
-			err = errors.New("the forwarder has ended")
+			err = errors.New("the forwarder has exited")
 		}
 		if err != nil {
 			s := b.Streams[missing]
-			return fmt.Errorf("not a frame from host %d has come to host %d: %w%s", s.From, s.To, err, b.lastWords())
+			return fmt.Errorf("no frame from host %d has reached host %d: %w%s", s.From, s.To, err, b.lastWords())
 		}
 	}
 }
@@ -267,7 +267,7 @@ func (b *Bed) lastWords() string {
 	if !ok {
 		return ""
 	}
-	return "; its last words:\n" + p.LastWords()
+	return "; its last output:\n" + p.LastWords()
 }
 
 // SetRate sets the rate of a stream in packets/s; 0: as fast as possible.
@@ -306,7 +306,7 @@ func (b *Bed) Silence(ctx context.Context) error {
 			return nil
 		}
 		if time.Since(begin) > most {
-			return fmt.Errorf("frames still come %v after the last was sent", most)
+			return fmt.Errorf("frames still arrive %v after the last one was sent", most)
 		}
 		if err := Pause(ctx, time.Millisecond); err != nil {
 			return err

@@ -170,7 +170,7 @@ func (p *Program) Start(_ context.Context, s Site) (err error) {
 	if p.file != nil {
 		text := p.file(s)
 		if p.Written, err = writeTemporary(text); err != nil {
-			return fmt.Errorf("bench: configuration of %s: %w", p.name, err)
+			return fmt.Errorf("bench: write the configuration of %s: %w", p.name, err)
 		}
 		p.setup += " FILE, with this file:\n\n" + indent(text)
 		args = append(args, p.Written)

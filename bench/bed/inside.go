@@ -52,7 +52,7 @@ func (s *InsideSwitch) Start(ctx context.Context, site Site) error {
 	for !s.Running.Ready() {
 		select {
 		case <-s.ended:
-			return errors.Join(errors.New("bench: sluice has ended by itself"), s.err)
+			return errors.Join(errors.New("bench: sluice has exited unexpectedly"), s.err)
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), s.Stop())
 		case <-time.After(time.Millisecond):
@@ -97,7 +97,7 @@ func (s *InsideSwitch) Scrape() error {
 func (s *InsideSwitch) Fallback() error {
 	for _, p := range s.Running.Ports() {
 		if who, why := p.Sender(); why != nil {
-			return fmt.Errorf("%s is sent for by its %s: %w", p.Name, who, why)
+			return fmt.Errorf("port %s: sent by %s, not by the transmitter: %w", p.Name, who, why)
 		}
 	}
 	return nil

@@ -35,7 +35,7 @@ func (b *LinuxBridge) Name() string { return "linux_bridge" }
 func (b *LinuxBridge) Start(_ context.Context, s Site) error {
 	b.site, b.threads = s.Namespace, nil
 	if err := s.Namespace.Do(func() error { return b.build(s) }); err != nil {
-		return fmt.Errorf("bench: Linux bridge: %w", err)
+		return fmt.Errorf("bench: set up the Linux bridge: %w", err)
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func addBridge(devices ...string) error {
 			err = netlink.LinkSetMaster(link, bridge)
 		}
 		if err != nil {
-			return fmt.Errorf("%s into bridge: %w", d, err)
+			return fmt.Errorf("add %s to the bridge: %w", d, err)
 		}
 	}
 	return netlink.LinkSetUp(bridge)

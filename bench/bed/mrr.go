@@ -61,7 +61,7 @@ func (b *Bed) Overload(ctx context.Context, rate float64, d, warmUp time.Duratio
 		from = to
 	}
 	if best.Rate == 0 {
-		return best, fmt.Errorf("not a frame came through in %v, though some had before", d)
+		return best, fmt.Errorf("no frame came through in %v, although some had before", d)
 	}
 	if err := b.Silence(ctx); err != nil {
 		return best, err

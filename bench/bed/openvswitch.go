@@ -62,7 +62,7 @@ func NewOpenVSwitchDPDK() (*OpenVSwitch, error) {
 func newOpenVSwitch(name, daemon string, dpdk bool) (*OpenVSwitch, error) {
 	for _, program := range append(openVSwitchTools, daemon) {
 		if _, err := exec.LookPath(program); err != nil {
-			return nil, fmt.Errorf("bench: %s: %w (scripts/install-peers installs it)", program, ErrAbsent)
+			return nil, fmt.Errorf("bench: %s: %w: run scripts/install-peers", program, ErrAbsent)
 		}
 	}
 	return &OpenVSwitch{name: name, path: daemon, dpdk: dpdk}, nil
@@ -81,7 +81,7 @@ func (o *OpenVSwitch) Setup() string { return o.setup }
 func (o *OpenVSwitch) Start(ctx context.Context, s Site) (err error) {
 	o.cpu = s.CPU
 	if o.directory, err = os.MkdirTemp("", "sluice-bench-ovs-"); err != nil {
-		return fmt.Errorf("bench: Open vSwitch: %w", err)
+		return fmt.Errorf("bench: start Open vSwitch: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, StartLimit)
 	defer cancel()
@@ -243,7 +243,7 @@ func (v *openVSwitchVersion) String() string {
 // runTool runs a program to its end. If it fails, the error contains its output.
 func runTool(ctx context.Context, path string, args ...string) error {
 	if said, err := exec.CommandContext(ctx, path, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("bench: %s: %w\n%s", path, err, said)
+		return fmt.Errorf("bench: run %s: %w\n%s", path, err, said)
 	}
 	return nil
 }

@@ -127,7 +127,7 @@ func TestOpenVSwitchFails(t *testing.T) {
 	}
 	b := openVSwitchBed(t)
 	o.path = "/bin/false"
-	if err := o.Start(t.Context(), b.Site); err == nil || !strings.Contains(err.Error(), "ended by itself") {
+	if err := o.Start(t.Context(), b.Site); err == nil || !strings.Contains(err.Error(), "exited unexpectedly") {
 		t.Errorf("a daemon that ends at once: %v", err)
 	}
 	wantNoFiles(t)

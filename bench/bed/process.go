@@ -93,7 +93,7 @@ func (p *Process) await(ctx context.Context, ready <-chan struct{}) error {
 	case <-p.Exited:
 		return p.Ended()
 	case <-ctx.Done():
-		return errors.Join(fmt.Errorf("bench: %s is not ready: %w", p.cmd.Path, ctx.Err()), p.Stop())
+		return errors.Join(fmt.Errorf("bench: %s did not become ready: %w", p.cmd.Path, ctx.Err()), p.Stop())
 	}
 }
 
@@ -133,7 +133,7 @@ func (p *Process) Stop() error {
 	case <-time.After(stopLimit):
 		_ = p.cmd.Process.Kill() // as above
 		<-p.Exited
-		return fmt.Errorf("bench: %s was killed: it had not ended %v after an interrupt", p.cmd.Path, stopLimit)
+		return fmt.Errorf("bench: %s was killed: it had not exited %v after an interrupt", p.cmd.Path, stopLimit)
 	}
 }
 
@@ -161,7 +161,7 @@ func ReadThread(directory string) (t Thread, err error) {
 	const afterName, utime, stime, tick = 3, 14, 15, 10 * time.Millisecond // a tick is 1/USER_HZ in userspace
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) <= stime-afterName {
-		return t, fmt.Errorf("bench: %s/stat has %d fields", directory, len(fields))
+		return t, fmt.Errorf("bench: %s/stat has only %d fields", directory, len(fields))
 	}
 	user, err1 := strconv.Atoi(fields[utime-afterName])
 	system, err2 := strconv.Atoi(fields[stime-afterName])
@@ -233,7 +233,8 @@ func inTurns(list []Thread) (all Thread) {
 // Ended returns an error for a process that has ended unexpectedly. Call it when the process has
 // ended.
 func (p *Process) Ended() error {
-	return fmt.Errorf("bench: %s has ended by itself (%w); its last words:\n%s", p.cmd.Path, p.err, p.output.words())
+	return fmt.Errorf("bench: %s has exited unexpectedly (%w); its last output:\n%s", p.cmd.Path, p.err,
+		p.output.words())
 }
 
 // lines splits its input into lines. It has one writer at a time.

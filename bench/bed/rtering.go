@@ -24,7 +24,7 @@ type RTERing struct {
 const DPDKTestProgram = "dpdk-test"
 
 // errNoRTERing is the error of a run without figures.
-var errNoRTERing = errors.New("ring_perf_autotest has printed no figures")
+var errNoRTERing = errors.New("ring_perf_autotest printed no figures")
 
 // MeasureRTERing runs DPDK's own benchmark of its ring, single producer and single consumer, and
 // returns the time of a burst in ns. On one core it is the time to enqueue and dequeue a burst; on
@@ -37,11 +37,11 @@ var errNoRTERing = errors.New("ring_perf_autotest has printed no figures")
 func MeasureRTERing(ctx context.Context, cpus [2]int) (figures map[RTERing]float64, version string, err error) {
 	path, err := exec.LookPath(DPDKTestProgram)
 	if err != nil {
-		return nil, "", fmt.Errorf("bench: %s: %w (scripts/install-peers installs it)", DPDKTestProgram, ErrAbsent)
+		return nil, "", fmt.Errorf("bench: %s: %w: run scripts/install-peers", DPDKTestProgram, ErrAbsent)
 	}
 	frequency := thread.TSCFrequency()
 	if frequency == 0 {
-		return nil, "", errors.New("bench: /proc/cpuinfo tells no constant frequency of the TSC")
+		return nil, "", errors.New("bench: /proc/cpuinfo shows no constant TSC frequency")
 	}
 	cores := fmt.Sprintf("--lcores=0@%d", cpus[0])
 	if cpus[1] != cpus[0] {
@@ -67,7 +67,7 @@ func MeasureRTERing(ctx context.Context, cpus [2]int) (figures map[RTERing]float
 		reader.Figures[of] = cycles / frequency * 1e9
 	}
 	if len(reader.Figures) == 0 {
-		return nil, "", fmt.Errorf("bench: %s: %w", DPDKTestProgram, errNoRTERing)
+		return nil, "", fmt.Errorf("bench: run %s: %w", DPDKTestProgram, errNoRTERing)
 	}
 	return reader.Figures, version, nil
 }

@@ -40,7 +40,7 @@ type Testpmd struct {
 func NewTestpmd() (*Testpmd, error) {
 	path, err := exec.LookPath(TestpmdProgram)
 	if err != nil {
-		return nil, fmt.Errorf("bench: %s: %w (scripts/install-peers installs it)", TestpmdProgram, ErrAbsent)
+		return nil, fmt.Errorf("bench: %s: %w: run scripts/install-peers", TestpmdProgram, ErrAbsent)
 	}
 	return &Testpmd{path: path, mode: "io"}, nil
 }

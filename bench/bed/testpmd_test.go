@@ -68,7 +68,7 @@ func TestProcess(t *testing.T) {
 	<-p.Exited
 	if err := p.Stop(); err == nil || !strings.Contains(err.Error(), "exit status 3") ||
 		!strings.Contains(err.Error(), "two") {
-		t.Errorf("a process that ended by itself: %v", err)
+		t.Errorf("a process that exited unexpectedly: %v", err)
 	}
 	if strings.Join(seen, " ") != "one two" {
 		t.Errorf("watched %q", seen)

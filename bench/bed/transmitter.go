@@ -57,7 +57,7 @@ func NoteFallback(r *bench.Report, subject string, round int, f Forwarder) {
 }
 
 // FellBack is the start of NoteFallback's notes.
-const FellBack = "it did not do all of this as it was to"
+const FellBack = "the transmitter did not send for every port all the time"
 
 // SharedBeat is the length of a turn when generator and worker share a CPU. Turns of 100 µs waste
 // an eighth of the CPU. Longer turns would waste less, but frames would wait longer for the other's

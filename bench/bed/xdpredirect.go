@@ -37,7 +37,7 @@ func (x *XDPRedirect) Start(_ context.Context, s Site) error {
 		return errors.Join(x.redirect(a, b, s.CPU), x.redirect(b, a, s.CPU))
 	})
 	if err != nil {
-		return errors.Join(fmt.Errorf("bench: XDP redirect: %w", err), x.Stop())
+		return errors.Join(fmt.Errorf("bench: set up the XDP redirect: %w", err), x.Stop())
 	}
 	return nil
 }

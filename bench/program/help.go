@@ -41,7 +41,7 @@ func CheckHelp(t *testing.T, command func() *cobra.Command) {
 	for _, c := range commands(t, command()) {
 		name := c.CommandPath()
 		if c.Short == "" || len(c.Short) > 80-len("  completion  ") || strings.HasSuffix(c.Short, ".") {
-			t.Errorf("%s: its purpose is no line of 80 columns: %q", name, c.Short)
+			t.Errorf("%s: Short must be one line without a full stop that fits 80 columns: %q", name, c.Short)
 		}
 		if c.Runnable() && !hasExample(c) {
 			t.Errorf("neither %s nor a command above it has an example", name)
@@ -71,7 +71,7 @@ func checkExample(t *testing.T, root, c *cobra.Command, line string) {
 	call, _, _ = strings.Cut(call, " | ")
 	words := strings.Fields(call)
 	if len(words) == 0 || words[0] != root.Name() {
-		t.Errorf("%s: no call: %q", c.CommandPath(), line)
+		t.Errorf("%s: the example is not a call of the program: %q", c.CommandPath(), line)
 		return
 	}
 	of, flags, err := root.Find(words[1:])
@@ -120,11 +120,11 @@ func CheckManual(t *testing.T, command func() *cobra.Command) {
 	}
 	if !strings.Contains(byName[command().Name()+"-conventions"], "FILE:LINE:COLUMN: PROBLEM: REMEDY") ||
 		byName[command().Name()+"-docs"] != "" {
-		t.Error("there is no page of the conventions, or one of what packagers need alone")
+		t.Error("there is no page on conventions, or there is one on docs, which only packagers need")
 	}
 	man, err := exec.LookPath("man")
 	if err != nil {
-		t.Skip("man is not installed: nobody has tried to show the pages")
+		t.Skip("man is not installed: the pages were not displayed")
 	}
 	for _, page := range pages {
 		c := exec.Command(man, "--warnings", "-E", "UTF-8", "-l", page)
@@ -166,7 +166,7 @@ func CheckCompletion(t *testing.T, offers []Offer) {
 		file := filepath.Join(t.TempDir(), shell)
 		Must(t, os.WriteFile(file, []byte(Output(t, "completion", shell)), 0o644))
 		if _, err := exec.LookPath(shell); err != nil {
-			t.Logf("%s is not installed: nobody has read its script", shell)
+			t.Logf("%s is not installed: its script was not parsed", shell)
 		} else if complaint, err := exec.Command(shell, "-n", file).CombinedOutput(); err != nil {
 			t.Errorf("the script for %s: %v, %s", shell, err, complaint)
 		}

@@ -273,7 +273,7 @@ func (p *Running) Await(count int, words ...string) time.Duration {
 			return at[count-1].Sub(p.Began)
 		}
 		if ended || time.Now().After(deadline) {
-			p.T.Fatalf("not %d times %q in the log after %v (ended: %v)", count, words, time.Since(p.Began), ended)
+			p.T.Fatalf("the log lacks %d lines with %q after %v (ended: %v)", count, words, time.Since(p.Began), ended)
 		}
 	}
 }
@@ -336,18 +336,18 @@ func (p *Running) checkTransmitted() {
 	count := func(words ...string) int { return len(p.Log.Find(words)) }
 	if opened, transmitted := count(`msg="port open"`), count(`msg="port open"`, "tx=resident"); opened == 0 ||
 		transmitted < opened {
-		p.T.Errorf("of %d ports that were opened %d had the transmitter", opened, transmitted)
+		p.T.Errorf("%d ports were opened, but %d with the transmitter", opened, transmitted)
 	}
 	left, peers, back := count("leaves the port to its socket"), count("accepts no frames from XDP programs"),
 		count("the transmitter has the port again")
 	if left > peers {
-		p.T.Errorf("%d times the transmitter left a port to its socket, and %d times because of the peer", left, peers)
+		p.T.Errorf("the transmitter left a port to its socket %d times, but %d times because of the peer", left, peers)
 	}
 	const recently = 2 * time.Second // it returns within one
 	since := time.Now().Add(-recently)
 	settled := slices.DeleteFunc(p.Log.Find([]string{"leaves the port to its socket"}), since.Before)
 	if len(settled) > back {
-		p.T.Errorf("%d times the transmitter left a port to its socket, and %d times it came back", len(settled), back)
+		p.T.Errorf("the transmitter left a port to its socket %d times, and came back %d times", len(settled), back)
 	}
 }
 

@@ -22,8 +22,8 @@ import (
 // Pipeline is the whole path of a frame through a worker, between ports in memory.
 var Pipeline = bench.Scenario{
 	Name:   "pipeline",
-	Shows:  "ns a frame through the whole lossless path between memory ports, on one core",
-	Peers:  "testpmd io and macswap on net_null; 33.6 ns, both directions of 10GbE at line rate",
+	Shows:  "ns per frame on the whole lossless path between ports in memory, on one core",
+	Peers:  "testpmd io and macswap on net_null; 33.6 ns: both directions of 10GbE at line rate",
 	Short:  true,
 	OneCPU: true,
 	Run:    runPipeline,
@@ -58,7 +58,7 @@ var pipelineLoads = []pipelineLoad{
 	{name: "64 B", lengths: []int{60}},
 	{name: "1518 B", ratio: "-", lengths: []int{1514}},
 	{name: "IMIX", ratio: "-", lengths: imix},
-	{name: "64 B, 1000 stations", ratio: "_stations", lengths: []int{60}, stations: 500},
+	{name: "64 B, 1000 addresses", ratio: "_stations", lengths: []int{60}, stations: 500},
 	{name: fmt.Sprintf("64 B, %d frames queued", queuedFrames), ratio: "_queued", lengths: []int{60},
 		queued: queuedFrames},
 	{name: "64 B, cross-connect", ratio: "-", lengths: []int{60}, wire: true},
@@ -132,7 +132,7 @@ func pipelinePeers(o bench.Options, r *bench.Report) (peers []bench.Subject) {
 		r.Missing("testpmd", err.Error())
 		return nil
 	}
-	pages := "ordinary pages (--no-huge), as too few hugepages are left"
+	pages := "ordinary pages (--no-huge), because too few hugepages are free"
 	if _, _, huge := bed.TestpmdMemory(len(bed.NullDevices)); huge {
 		pages = "hugepages"
 	}
@@ -152,7 +152,7 @@ func pipelinePeers(o bench.Options, r *bench.Report) (peers []bench.Subject) {
 
 // pipelinePlot shows the result of each round, so that disturbances and their victims are visible.
 func pipelinePlot(r *bench.Report, subjects []bench.Subject) bench.Plot {
-	p := bench.Plot{Name: "rounds", Title: "Cost of a frame, round by round", X: "round", Y: "ns a frame"}
+	p := bench.Plot{Name: "rounds", Title: "Cost of a frame, round by round", X: "round", Y: "ns per frame"}
 	for _, s := range subjects {
 		p.Series = append(p.Series, r.ByRound(s.Name, s.Metric))
 	}
@@ -160,26 +160,24 @@ func pipelinePlot(r *bench.Report, subjects []bench.Subject) bench.Plot {
 }
 
 func pipelineNotes(r *bench.Report) {
-	r.Note("Sluice receives, parses, learns, looks up two addresses, classifies, charges cells, queues, schedules " +
-		"by ETS, sends and completes, " +
-		"with PFC, a watchdog, two pools and dynamic limits on. testpmd io passes mbufs on, macswap exchanges two " +
-		"addresses; neither " +
-		"looks anything up nor can hold a frame back.")
-	r.Note("Behind each port is one station, so that the frames of a burst are a train: those that have the " +
-		"addresses of the frame before " +
-		"share its decision (in CSIT's terms: bridge base). With 1000 stations, 10k, 100k or 1M addresses, half " +
-		"behind each port, there " +
-		"are no trains, every frame is looked up twice, and the port spends some ns more a frame on writing the " +
-		"addresses. " +
-		"Cross-connected, the two ports are a wire, and no address is looked up.")
-	r.Note("Sluice's memory port writes 32 bytes of header into every frame that it receives; net_null, as it is by " +
-		"default, " +
-		"writes nothing (copy=0). Neither moves what follows, so the length of a frame costs what is counted by " +
-		"length, not its bytes.")
-	r.Note("With %d frames queued, that many wait in the queues from the first to the last moment of a trial, 2048 "+
-		"to a class and port. Each "+
-		"buffer that comes in has last been touched %d frames ago.", queuedFrames, queuedFrames)
-	r.Note("testpmd's figure is the mean of its own statistics of whole seconds; the first second is left out.")
+	r.Note("Sluice receives, parses, learns, looks up two addresses, classifies, charges cells, " +
+		"queues, schedules by ETS, sends and completes, with PFC, a watchdog, two pools and " +
+		"dynamic limits on. testpmd io passes mbufs on, and macswap swaps two addresses; neither " +
+		"looks anything up, and neither can hold a frame back.")
+	r.Note("With one address behind each port, the frames of a burst form a train: a frame with " +
+		"the addresses of the frame before it shares that frame's decision (bridge base, in " +
+		"CSIT's terms). With 1000, 10k, 100k or 1M addresses, half of them behind each port, " +
+		"there are no trains: every frame is looked up twice, and the port spends some ns more " +
+		"per frame on writing the addresses. With cross-connect, the two ports are a wire, and " +
+		"no address is looked up.")
+	r.Note("Sluice's memory port writes a header of 32 bytes into every frame that it receives; " +
+		"net_null writes nothing by default (copy=0). Neither moves the rest of a frame, so a " +
+		"longer frame costs more only through what is counted by length, not through its bytes.")
+	r.Note("With %d frames queued, that many frames wait in the queues throughout a trial, 2048 "+
+		"per class and port. Each buffer that is received into was last touched %d frames ago.",
+		queuedFrames, queuedFrames)
+	r.Note("testpmd's figure is the mean of its own statistics per second, without the first " +
+		"second.")
 }
 
 // measureTestpmdNull returns testpmd's ns per frame between two net_null ports.

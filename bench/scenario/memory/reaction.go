@@ -14,9 +14,9 @@ import (
 // Reaction is how fast a worker stops its link partners and honours their pauses.
 var Reaction = bench.Scenario{
 	Name: "reaction",
-	Shows: "threshold crossed to PFC frame in the TX ring; PFC received to last frame of that priority; the " +
-		"loop's gaps",
-	Peers:  "the 60 quanta that IEEE 802.1Qbb allows; what the kernel says of the thread",
+	Shows: "times from threshold crossed to PFC frame in the TX ring, and from PFC received to last frame of that " +
+		"priority; gaps of the loop",
+	Peers:  "the limit of IEEE 802.1Qbb, 60 quanta; the kernel's statistics of the thread",
 	OneCPU: true,
 	Run:    runReaction,
 }
@@ -29,14 +29,14 @@ const (
 	// reactionSpeed.
 	responseLimit = 60 * pfc.QuantumBits * 1e9 / reactionSpeed
 
-	metricSteps     = "steps from a crossing to the PFC frame in the TX ring"
+	metricSteps     = "steps from crossing to PFC frame in the TX ring"
 	metricStopping  = "crossing to PFC frame in the TX ring"
-	metricByPorts   = "median from crossing to PFC frame in the TX ring, with so many busy ports"
+	metricByPorts   = "median from crossing to PFC frame in the TX ring"
 	metricLate      = "frames put in the TX ring after the PFC frame was received"
-	metricObeying   = "PFC frame received to last frame put in the TX ring, 0: none was"
+	metricObeying   = "PFC frame received to last frame put in the TX ring (0: none)"
 	metricSinceThen = "PFC frame to last frame put in the TX ring, if it came just after a poll"
 	metricGap       = "gap between two iterations"
-	metricGapRest   = "gap between two iterations, but for those in which Go's runtime had the thread sleep"
+	metricGapRest   = "gap between two iterations, without those caused by Go's runtime"
 )
 
 // reaction collects the results of all rounds.
@@ -67,7 +67,7 @@ func (x *reaction) Measure(ctx context.Context, o bench.Options, r *bench.Report
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	o.Progress("PFC both ways: %s", bench.OfRounds(round, o.Trials))
+	o.Progress("PFC sent and received: %s", bench.OfRounds(round, o.Trials))
 	c, err := runCrossings(ctx, o.CPUs[0], o.Duration, crossingPorts, tuneCrossings)
 	if c != nil {
 		c.add(r, round)
@@ -123,32 +123,32 @@ func (x *reaction) show(r *bench.Report) {
 }
 
 func reactionNotes(r *bench.Report) {
-	r.Note("A worker in memory with four busy ports, in real time on a thread of its own. From the poll that brings " +
-		"the frame which crosses the " +
-		"threshold, the PFC frame takes what it takes to read that port's burst and to charge it: one step means " +
-		"the same iteration.")
-	r.Note("No other port comes between, however many there are. With 16 it takes longer than with 2, since what " +
-		"the worker " +
-		"reads of a port has left the nearest cache by the time it comes to that port again.")
-	r.Note("A PFC frame is obeyed in the iteration that receives it: 0 ns from then to the last frame of its " +
-		"priority that enters the TX ring. It may " +
-		"have arrived as early as just after the poll before, which is counted, too, and held against 60 quanta: " +
-		"that is the worker's part of them.")
-	r.Note("Off the wire is simulated: virtual time at 10 Gbit/s, iterations 100 to 500 ns apart. What is with the " +
-		"driver can't be called back, so the " +
-		"response is a poll and what may be in flight; a port keeps within 60 quanta (3072 ns) only with two long " +
-		"frames in flight, or the " +
-		"peer's headroom has to know (`response` in the configuration, `sluice headroom --method measured`).")
-	r.Note("The ports never have more than a burst waiting. Before a worker that can't keep up more do, and a frame " +
-		"waits there for up to two iterations, " +
-		"which the worker's budget bounds, before it is read or its sender is stopped.")
-	r.Note("Percentiles of gaps are of iterations, not of time: an arbitrary moment is more likely to be in a long " +
-		"gap than in a short one.")
-	r.Note("Gaps are told apart by what the kernel counts for the thread from one iteration to the next: if it " +
-		"slept, Go's runtime had preempted it and " +
-		"handed it back; if it was switched out, another thread had the CPU; otherwise it was an interrupt, the " +
-		"hypervisor, or an iteration " +
-		"that had more to do. Asking counts, so that no time is left out. This is not shown on a NIC.")
+	r.Note("One worker in memory, with four busy ports, runs in real time on a thread of its " +
+		"own. From the poll that brings the frame that crosses the threshold, the PFC frame " +
+		"takes as long as the worker needs to read that port's burst and to charge it. One step " +
+		"means the same iteration.")
+	r.Note("No other port comes in between, however many there are. With 16 ports it takes " +
+		"longer than with 2, because a port's data has left the nearest cache by the time the " +
+		"worker comes to that port again.")
+	r.Note("A PFC frame is honoured in the iteration that receives it: 0 ns pass from then until " +
+		"the last frame of its priority enters the TX ring. It may have arrived just after the " +
+		"poll before. That time is measured as well, and compared with 60 quanta: it is the " +
+		"worker's part of them.")
+	r.Note("The time until the last bit is sent is simulated: virtual time at 10 Gbit/s, " +
+		"iterations 100 to 500 ns apart. Frames that the driver has can't be recalled, so the " +
+		"response is a poll plus what may be in flight. A port keeps within 60 quanta (3072 ns) " +
+		"only with two long frames in flight; otherwise the peer's headroom must allow for it " +
+		"(`response` in the configuration, `sluice headroom --method measured`).")
+	r.Note("The ports never have more than a burst waiting. If a worker can't keep up, more " +
+		"frames wait, each for up to two iterations, which the worker's budget bounds, before it " +
+		"is read or its sender is paused.")
+	r.Note("Percentiles of gaps count iterations, not time: an arbitrary moment is more likely " +
+		"to fall into a long gap than into a short one.")
+	r.Note("The cause of a gap follows from what the kernel counts for the thread from one " +
+		"iteration to the next: if the thread slept, Go's runtime had preempted it and returned " +
+		"it later; if it was switched out, another thread had the CPU; otherwise it was an " +
+		"interrupt, the hypervisor, or an iteration with more to do. The time for asking the " +
+		"kernel counts, so that no time is left out. None of this was measured on a NIC.")
 }
 
 // addResponses simulates the time from the arrival of a PFC frame until the last bit of its
@@ -160,7 +160,7 @@ func addResponses(ctx context.Context, o bench.Options, r *bench.Report) error {
 	}
 	t := bench.Table{
 		Title: fmt.Sprintf(
-			"PFC received to the last bit of that priority off the wire, ns; 60 quanta at 10 Gbit/s are %.0f",
+			"Time from PFC frame received to last bit of its priority sent, ns; 60 quanta at 10 Gbit/s are %.0f",
 			float64(responseLimit)),
 		Head: []string{"in flight", "frames", "p50", "p99", "max", "bound", "60 quanta / max"},
 	}
@@ -170,14 +170,14 @@ func addResponses(ctx context.Context, o bench.Options, r *bench.Report) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			o.Progress("PFC to the end of the wire: %d bytes in flight, frames of %d bytes", inFlight, size+frame.FCS)
+			o.Progress("time to last bit sent: %d bytes in flight, frames of %d bytes", inFlight, size+frame.FCS)
 			x := pauseResponse{InFlight: inFlight, Size: size, Pauses: pauses, Seed: o.Seed}
 			l, err := x.Run()
 			if err != nil {
 				return err
 			}
 			metric := fmt.Sprintf(
-				"PFC frame to last bit of its priority off the wire, at most, %d bytes in flight, %d B", inFlight,
+				"longest time from PFC frame to last bit of its priority sent, %d bytes in flight, %d B", inFlight,
 				size+frame.FCS)
 			r.Add(bench.Trial{Name: reactionSluice, Metric: metric, Unit: "ns", Value: l.At(1),
 				Detail: map[string]float64{

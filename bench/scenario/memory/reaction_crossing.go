@@ -145,11 +145,11 @@ func (x *crossings) check() error {
 	}
 	switch {
 	case x.late > 0:
-		return fmt.Errorf("bench: %d frames were sent to a peer that had stopped them", x.late)
+		return fmt.Errorf("bench: %d frames were sent to a peer that had paused them", x.late)
 	case x.stray > 0:
 		return fmt.Errorf("bench: %d XOFF without a crossing", x.stray)
 	case x.stopping.Count() == 0 || x.obeying.Count() == 0:
-		return fmt.Errorf("bench: in %d steps the worker sent %d XOFF and obeyed %d: measure for longer",
+		return fmt.Errorf("bench: in %d steps the worker sent %d XOFF and honoured %d: raise --duration",
 			x.steps, x.stopping.Count(), x.obeying.Count())
 	}
 	return nil

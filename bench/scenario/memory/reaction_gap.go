@@ -32,7 +32,7 @@ const (
 )
 
 var gapCauseNames = [numGapCauses]string{
-	"Go's runtime had the thread sleep", "another thread had the CPU", "an interrupt, or the hypervisor",
+	"Go's runtime put the thread to sleep", "another thread had the CPU", "interrupt or hypervisor",
 }
 
 // gapCauses counts gaps above longGap by cause.
@@ -66,7 +66,7 @@ func (g *gapCauses) merge(other gapCauses) {
 func (g *gapCauses) table() bench.Table {
 	t := bench.Table{
 		Title: fmt.Sprintf("Gaps of the loop above %d µs, all rounds", longGap/1000),
-		Head:  []string{"cause", "gaps", "above 20 µs", "above 100 µs", "together", "longest"},
+		Head:  []string{"cause", "gaps", "above 20 µs", "above 100 µs", "total", "longest"},
 	}
 	for cause, c := range g {
 		t.Rows = append(t.Rows, []string{

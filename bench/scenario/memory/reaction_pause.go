@@ -78,7 +78,7 @@ func (x pauseResponse) Run() (l *bench.Times, err error) {
 			p := pfc.Frame{Enable: 1 << sim.LosslessCoS}
 			p.Quanta[sim.LosslessCoS] = quanta
 			if !receiving.Inject(p) {
-				return nil, errors.New("bench: PFC frames wait for each other")
+				return nil, errors.New("bench: inject a PFC frame: the last one has not been sent yet")
 			}
 			f.Run(x.Bound() + quiet + rng.Int64N(quiet))
 			if quanta > 0 {

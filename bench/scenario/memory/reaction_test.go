@@ -56,7 +56,7 @@ func TestWorkerThatDoesNotObey(t *testing.T) {
 			p.Ports[i].Receiver.Priorities = 0
 		}
 	})
-	if err == nil || !strings.Contains(err.Error(), "frames were sent to a peer that had stopped them") || x.late == 0 {
+	if err == nil || !strings.Contains(err.Error(), "frames were sent to a peer that had paused them") || x.late == 0 {
 		t.Errorf("a worker that ignores PFC: %v", err)
 	}
 }

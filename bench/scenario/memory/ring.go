@@ -19,7 +19,7 @@ import (
 // Ring compares the rings between threads with DPDK's.
 var Ring = bench.Scenario{
 	Name:   "ring",
-	Shows:  "ns and cycles a burst through the ring, on one core and across two",
+	Shows:  "ns and cycles per burst through the ring, on one core and across two",
 	Peers:  "DPDK's rte_ring (dpdk-test ring_perf_autotest), a Go channel",
 	Short:  true,
 	OneCPU: true,
@@ -64,7 +64,7 @@ func ringTrials() (all []ringTrial) {
 
 func runRing(ctx context.Context, o bench.Options, r *bench.Report) error {
 	if thread.TSCFrequency() == 0 {
-		r.Note("No cycles: /proc/cpuinfo tells no constant frequency of the TSC.")
+		r.Note("There are no cycles, because /proc/cpuinfo shows no constant TSC frequency.")
 	}
 	ringComparisons(r)
 	ringNotes(r)
@@ -120,20 +120,21 @@ func ringComparisons(r *bench.Report) {
 }
 
 func ringNotes(r *bench.Report) {
-	r.Note("On one core: a burst is put in and taken out by the same thread. On two: the time from one burst to the "+
-		"next, which is the mean of "+
-		"what producer and consumer take; all or nothing, as rte_ring's bulk calls. All rings have %d slots.",
-		ringCapacity)
-	r.Note("rte_ring is single producer, single consumer. On one core its name stands for the burst calls (for one " +
-		"value: the single ones), which " +
-		"take what fits as ours do, rte_ring_bulk for all or nothing; across two cores DPDK's test has only bulk.")
-	r.Note("A figure of ours takes a twentieth of a trial's duration, %v at the most; the details say how many "+
-		"seconds it took. DPDK's test takes its "+
-		"own time: it passes %d bursts between two cores, once. Ours passes as many, as often as there is time, and "+
+	r.Note("On one core, the same thread enqueues and dequeues a burst. Across two, a figure is "+
+		"the time from one burst to the next, the mean of the times of producer and consumer; "+
+		"each call takes a whole burst or nothing, as rte_ring's bulk calls do. All rings have "+
+		"%d slots.", ringCapacity)
+	r.Note("rte_ring has a single producer and a single consumer. On one core, rte_ring stands " +
+		"for the burst calls (for one value: the single calls), which take what fits, like those " +
+		"of Sluice's ring, and rte_ring_bulk for all-or-nothing calls. Across two cores, DPDK's " +
+		"test has only bulk calls.")
+	r.Note("A figure of Sluice's ring takes a twentieth of a trial's duration, %v at most; the "+
+		"details say how many seconds it took. DPDK's test takes its own time: it passes %d "+
+		"bursts between two cores, once. Sluice passes as many, as often as time allows, and "+
 		"takes the median.", ringMost, ringBlock)
-	r.Note("DPDK's test uses bursts of up to 32, so the longer ones have no peer. A channel carries values one by " +
-		"one; its two goroutines are where " +
-		"Go's scheduler puts them, since a channel between locked threads has to wake them through the kernel.")
+	r.Note("DPDK's test uses bursts of up to 32, so longer ones have no peer. A channel carries " +
+		"single values. Its two goroutines run where Go's scheduler puts them, because a channel " +
+		"between locked threads must wake them through the kernel.")
 }
 
 // addRings measures this project's ring and a channel for one round.
@@ -189,7 +190,7 @@ func addRingPlots(r *bench.Report) {
 	for i, place := range []string{"one core", "two cores"} {
 		p := bench.Plot{
 			Name: strings.ReplaceAll(place, " ", "-"), Title: "Time of a burst, " + place, X: "values in a burst",
-			Y: "ns a burst", LogX: true, LogY: true,
+			Y: "ns per burst", LogX: true, LogY: true,
 		}
 		for _, name := range []string{"sluice", "rte_ring", "rte_ring_bulk", "channel"} {
 			for _, bytes := range []int{16, 8} {

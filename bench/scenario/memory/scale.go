@@ -19,8 +19,8 @@ import (
 // Scale is the cost of a frame with more ports, addresses and workers.
 var Scale = bench.Scenario{
 	Name:   "scale",
-	Shows:  "cost a frame from 2 to 64 ports, 100 to 100,000 addresses, one worker and two",
-	Peers:  "itself: growth by 1.3 at the most, two workers 1.8 times one",
+	Shows:  "cost of a frame with 2 to 64 ports, 100 to 100,000 addresses, one worker and two",
+	Peers:  "the limits: cost grows by a factor of at most 1.3, two workers are 1.8 times as fast as one",
 	Short:  true,
 	OneCPU: true,
 	Run:    runScale,
@@ -28,7 +28,7 @@ var Scale = bench.Scenario{
 
 const (
 	scaleMetric = "cost, 64 B"
-	scaleGrowth = "times the cost, 64 B"
+	scaleGrowth = "relative cost, 64 B"
 	scaleWait   = 50 * time.Microsecond // how long a worker runs before it checks whether the others are ready
 )
 
@@ -69,7 +69,7 @@ func runScale(ctx context.Context, o bench.Options, r *bench.Report) error {
 	var subjects []bench.Subject
 	for _, l := range scaleLoads {
 		if l.Workers > 1 && !o.HaveTwoCPUs() {
-			r.Note("Without %s: %v.", l.name, bench.ErrOneCPU)
+			r.Note("%s: not measured: %v.", l.name, bench.ErrOneCPU)
 			continue
 		}
 		memory, err := umem.Map(l.buffers, 2048)
@@ -100,20 +100,19 @@ func runScale(ctx context.Context, o bench.Options, r *bench.Report) error {
 }
 
 func scaleNotes(r *bench.Report) {
-	r.Note("Every port always has frames to receive, so an iteration takes 64 of each; its clock is the real one. A "+
-		"port keeps %d "+
-		"buffers with its driver: 64 ports go through 16,384 and more in turn, and so through 32 times more cache "+
-		"than two ports through their "+
-		"512, whatever the switch does with a frame.", loopgap.Ring)
-	r.Note("A ratio is what the small switch's frame costs, by what the large one's does: growth by 1.3 is 0.77. A " +
-		"limit has room above 1: growth " +
-		"by 1.3 at the most, and two workers 1.8 times as fast as one, so that a frame costs 1/1.8 of the time. Two " +
-		"workers are on two CPUs at the " +
-		"same time, and their cost is the time by the frames of both.")
-	r.Note("Where every frame crosses, a worker that goes round faster than the other drops what that one can't " +
-		"send: only what was sent counts.")
-	r.Note("With many addresses each frame comes from another station and goes to another, in an order that no " +
-		"cache could profit from.")
+	r.Note("Every port always has frames to receive, so an iteration takes 64 from each; the "+
+		"worker's clock is the real one. A port keeps %d buffers with its driver: 64 ports cycle "+
+		"through at least 16,384 buffers, and therefore through 32 times as much cache as two "+
+		"ports with 512, whatever the switch does with a frame.", loopgap.Ring)
+	r.Note("A ratio is the cost of a frame in the small switch divided by that in the large one: " +
+		"growth by a factor of 1.3 is 0.77. A ratio to a limit is above 1 if the limit is kept: " +
+		"growth by a factor of at most 1.3, and two workers 1.8 times as fast as one, so that a " +
+		"frame costs 1/1.8 of the time. Two workers run on two CPUs at the same time, and their " +
+		"cost is the time divided by the frames of both.")
+	r.Note("When every frame crosses to the other worker, the faster worker drops the frames " +
+		"that the slower one can't send: only frames sent count.")
+	r.Note("With many addresses, each frame comes from another address and goes to another one, " +
+		"in an order from which no cache can profit.")
 }
 
 // addGrowths adds, for each round, the cost of a frame with the large load relative to the small
@@ -140,7 +139,7 @@ func addScalePlots(r *bench.Report) {
 		}
 	}
 	plot := func(of string, s bench.Series) {
-		r.Plot(bench.Plot{Name: of, Title: "Cost of a frame of 64 B over " + of, X: of, Y: "ns a frame", LogX: true,
+		r.Plot(bench.Plot{Name: of, Title: "Cost of a frame of 64 B over " + of, X: of, Y: "ns per frame", LogX: true,
 			Series: []bench.Series{s}})
 	}
 	plot("ports", ports)

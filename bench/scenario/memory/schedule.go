@@ -16,8 +16,9 @@ import (
 
 // Schedule is the cost of the ETS scheduler.
 var Schedule = bench.Scenario{
-	Name:   "sched",
-	Shows:  "ns a frame into and out of the scheduler, against queues, groups and ports: flat",
+	Name: "sched",
+	Shows: "ns per frame into and out of the scheduler, by queues, groups and ports: should be " +
+		"flat",
 	Short:  true,
 	OneCPU: true,
 	Run:    runSched,
@@ -36,7 +37,7 @@ var schedSizes = []schedSize{
 	{1, 1, 1}, {2, 1, 1}, {8, 1, 1}, {8, 2, 1}, {8, 8, 1}, {8, 2, 8}, {1, 1, 64}, {8, 2, 64}, {8, 8, 64},
 }
 
-const schedMetric = "cost of a frame, in and out"
+const schedMetric = "cost per frame, in and out"
 
 func runSched(ctx context.Context, o bench.Options, r *bench.Report) error {
 	var subjects []bench.Subject
@@ -63,12 +64,12 @@ func runSched(ctx context.Context, o bench.Options, r *bench.Report) error {
 	} {
 		r.Compare(against.name, schedMetric, against.schedSize.String(), smallest, bench.Lower)
 	}
-	r.Note("Each port takes out up to %d frames in its turn and puts them back, all queues by weight on both "+
-		"levels. Frames of 60 to 1514 bytes "+
-		"wait, %d in all, in buffers in random order, as they are after a while of traffic.", schedBurst, schedFrames)
-	r.Note("A ratio is what the smallest scheduler's frame costs, by what this one's does: 1 is flat. A trial takes " +
-		"a quarter of its duration, as there " +
-		"are many; the details say how many seconds it took.")
+	r.Note("Each port in turn dequeues up to %d frames and enqueues them again, with all queues "+
+		"scheduled by weight on both levels. Frames of 60 to 1514 bytes wait, %d in all, in "+
+		"buffers in random order, as after some time of traffic.", schedBurst, schedFrames)
+	r.Note("A ratio is the cost of a frame in the smallest scheduler divided by that in this " +
+		"one: 1 is flat. A trial takes a quarter of the set duration, because there are many; " +
+		"the details say how many seconds it took.")
 	defer func() { r.Plot(schedPlot(r)) }()
 	return r.Interleave(ctx, o, subjects)
 }
@@ -76,9 +77,9 @@ func runSched(ctx context.Context, o bench.Options, r *bench.Report) error {
 // schedPlot plots the medians against the number of queues of all ports.
 func schedPlot(r *bench.Report) bench.Plot {
 	p := bench.Plot{Name: "queues", Title: "Cost of a frame, in and out of the scheduler", X: "queues of all ports",
-		Y: "ns a frame", LogX: true}
+		Y: "ns per frame", LogX: true}
 	for _, groups := range []int{1, 2, 8} {
-		s := bench.Series{Name: fmt.Sprintf("groups a port: %d", groups)}
+		s := bench.Series{Name: fmt.Sprintf("groups per port: %d", groups)}
 		for _, size := range schedSizes {
 			if size.groups == groups {
 				r.AddMedian(&s, float64(size.queues*size.ports), size.String(), schedMetric)

@@ -15,8 +15,9 @@ import (
 // Handover is the loss and delay when the transmitter leaves a port to its socket and takes it
 // again.
 var Handover = bench.Scenario{
-	Name:  "handover",
-	Shows: "loss, order, latency and silence while runs of the transmitter's program end and begin",
+	Name: "handover",
+	Shows: "loss, order, latency and silence while the transmitter's program ends and starts " +
+		"again",
 	Peers: "the same switch left alone",
 	Run: func(ctx context.Context, o bench.Options, r *bench.Report) error {
 		return (&handover{Options: o, report: r}).run(ctx)
@@ -46,7 +47,7 @@ const (
 const (
 	handoverLost       = "lost"
 	handoverDisordered = "out of order or twice"
-	handoverSilence    = "longest silence at the far end"
+	handoverSilence    = "longest silence at the receiver"
 	handoverCount      = "hand-overs"
 )
 
@@ -89,16 +90,16 @@ func (h *handover) announce() {
 				handoverOften, handoverNever, bench.Lower)
 		}
 	}
-	r.Note("A run of the transmitter's program ends and the next one begins every %v, which by itself takes "+
-		"minutes, for %v a trial. "+
-		"Beside it the same switch, at the same rate, which is left alone.", h.period(), handoverShare*h.Duration)
-	r.Note("Loss is what was sent and did not come; order is by sequence numbers; both by an XDP program at the far " +
-		"end. Latency is from when a frame " +
-		"was made to there. A silence is the time between two frames there, so it has those of the generator, too. " +
-		"The transmitter shares the worker's CPU.")
-	r.Note("The rates are shares of the MRR, which is measured anew in each round. On the machine's own threads " +
-		"frames may wait for longer than rings " +
-		"are deep, whoever hands over: rings for reception are as deep as they get.")
+	r.Note("A run of the transmitter's program ends, and the next one begins, every %v instead "+
+		"of every few minutes, for %v per trial. It is compared with the same switch at the same "+
+		"rate, left alone.", h.period(), handoverShare*h.Duration)
+	r.Note("Loss is the number of frames sent and not received, and order follows from sequence " +
+		"numbers; an XDP program at the receiver counts both. Latency is the time from making a " +
+		"frame to its arrival there. A silence is the time between two frames there, so it " +
+		"includes the generator's own silence. The transmitter shares the worker's CPU.")
+	r.Note("The rates are shares of the MRR, which is measured again in each round. The " +
+		"machine's own threads may hold up frames for longer than rings last, with or without " +
+		"hand-overs, so receive rings are as long as possible.")
 }
 
 // round measures both subjects at each load.
@@ -125,7 +126,7 @@ func (h *handover) round(ctx context.Context, round int) (err error) {
 		}
 	}
 	if err := h.forwarder.Fallback(); err != nil {
-		return fmt.Errorf("round %d: not the transmitter was measured: %w", round+1, err)
+		return fmt.Errorf("round %d: the transmitter was not measured: %w", round+1, err)
 	}
 	return nil
 }

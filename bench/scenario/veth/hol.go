@@ -11,9 +11,10 @@ import (
 
 // HOL is head-of-line blocking: the effect of PFC on a flow that is not congested.
 var HOL = bench.Scenario{
-	Name:  "hol",
-	Shows: "head-of-line blocking (RFC 8239): what a flow to a free port keeps while its sender is paused for another",
-	Peers: "PAUSE (802.3x) and no flow control, both of sluice",
+	Name: "hol",
+	Shows: "head-of-line blocking (RFC 8239): rate of a flow to a free port while its sender is " +
+		"paused for another",
+	Peers: "sluice with PAUSE (802.3x), and without flow control",
 	Run: func(ctx context.Context, o bench.Options, r *bench.Report) error {
 		return (&hol{Options: o}).run(ctx, r)
 	},
@@ -68,12 +69,12 @@ const (
 
 // Metrics.
 const (
-	holKept    = "victim's rate of what it offers"
-	holGoodput = "slow port's goodput of its rate"
+	holKept    = "victim's rate, relative to what it offers"
+	holGoodput = "slow port's goodput, relative to its rate"
 	holLost    = "lost to the slow port"
 	holLostToo = "lost by the victim"
-	holPaused  = "time that the victim's priority is paused"
-	holPFC     = "PFC or PAUSE frames a second"
+	holPaused  = "share of time that the victim's priority is paused"
+	holPFC     = "PFC or PAUSE frames/s"
 )
 
 // run measures each kind once per round:
@@ -107,13 +108,13 @@ func (h *hol) announce(r *bench.Report) {
 	const best, pause = 0, 2
 	r.Limit("vs_limit_victim_0.95", holKept, holKinds[best].name, 0.95, bench.Higher)
 	r.Compare("vs_PAUSE_victim", holKept, holKinds[best].name, holKinds[pause].name, bench.Higher)
-	r.Note("Ports have %d Mbit/s, the slow one a fifth. Host 0 offers half of its line to the slow port, in CoS %d, "+
-		"and half to the free one: "+
-		"the victim. Host 1 offers all of its line to the slow port, in CoS %d. Frames have %d B; CoS %d is "+
-		"lossless except without flow control.",
+	r.Note("Ports have %d Mbit/s, the slow one a fifth of that. Host 0 offers half of its line "+
+		"rate to the slow port, in CoS %d, and half to the free port: the victim. Host 1 offers "+
+		"all of its line rate to the slow port, in CoS %d. Frames have %d B; CoS %d is lossless "+
+		"except without flow control.",
 		h.speed/1e6, bed.LosslessPriority, bed.LosslessPriority, wireLength(holLength), bed.LosslessPriority)
-	r.Note("All of it is sluice: what differs is flow_control, and the victim's priority, which is %d, lossy, or "+
-		"that of the congested flows.", holOther)
+	r.Note("Sluice is the switch in every case. Only flow_control differs, and the victim's "+
+		"priority: it is %d (lossy), or that of the congested flows.", holOther)
 }
 
 func (h *hol) trial(ctx context.Context, k holKind) (o bed.Observation, err error) {
@@ -172,9 +173,9 @@ func (h *hol) add(r *bench.Report, k holKind, round int, o *bed.Observation) {
 
 func (h *hol) table(r *bench.Report) {
 	t := bench.Table{
-		Title: "Head-of-line blocking: medians; lost is the most of any round",
+		Title: "Head-of-line blocking: medians; for lost frames, the maximum of all rounds",
 		Head: []string{"flow control", "victim keeps %", "victim paused %", "slow port %", "control frames/s",
-			"lost to the slow port", "victim lost"},
+			"lost to the slow port", "lost by the victim"},
 	}
 	for _, k := range holKinds {
 		if len(r.Values(k.name, holPFC)) == 0 {

@@ -15,7 +15,7 @@ import (
 // Incast is many senders to one port.
 var Incast = bench.Scenario{
 	Name:  "incast",
-	Shows: "2, 4 and 8 hosts send to one, more than it can take: loss, PFC, goodput and fairness",
+	Shows: "2, 4 and 8 hosts send to one at line rate each: loss, PFC, goodput and fairness",
 	Peers: "sluice without PFC, testpmd net_af_xdp, the Linux bridge",
 	Run: func(ctx context.Context, o bench.Options, r *bench.Report) error {
 		return (&incast{Options: o}).run(ctx, r)
@@ -103,11 +103,11 @@ func (c *incast) setDefaults(r *bench.Report) {
 // Metrics.
 const (
 	incastLost     = "lost"
-	incastShare    = "share lost"
-	incastGoodput  = "goodput of the egress rate"
-	incastFairness = "Jain fairness"
-	incastPFC      = "PFC frames a second"
-	incastPaused   = "time that a sender is paused"
+	incastShare    = "loss ratio"
+	incastGoodput  = "goodput, relative to the egress rate"
+	incastFairness = "Jain's fairness index"
+	incastPFC      = "PFC frames/s"
+	incastPaused   = "share of time that a sender is paused"
 	incastDisorder = "out of order or twice"
 )
 
@@ -120,21 +120,18 @@ func (c *incast) announce(r *bench.Report) {
 		r.Limit(fmt.Sprintf("vs_limit_goodput_0.95_N%d", n), with(incastGoodput, n), subject, 0.95, bench.Higher)
 		r.Limit(fmt.Sprintf("vs_limit_fairness_0.99_N%d", n), with(incastFairness, n), subject, 0.99, bench.Higher)
 	}
-	r.Note("Every sender offers the rate of its line, %d Mbit/s in frames of %d B of CoS %d; the receiver's line "+
-		"has the same rate. "+
-		"Hosts send from one thread in the kernel and obey PFC within microseconds.", c.speed/1e6,
-		wireLength(incastLength), bed.LosslessPriority)
-	r.Note("The ports of sluice have that speed. The Linux bridge has a token bucket (tc tbf, 1 MB of queue) on the " +
-		"receiver's port. " +
-		"testpmd in io mode joins pairs of ports and has no shaper, and AF_XDP sends past queue disciplines: there " +
-		"every sender's port has " +
-		"one to send to, and what comes out of these meets in a Linux bridge with that token bucket. So most of its " +
-		"loss is not in testpmd " +
-		"but behind it: it can stop nobody.")
-	r.Note("Loss is of all frames from the first to the last; goodput, PFC and fairness are of the time in between. "+
-		"What others on the machine disturb is repeated, whatever came of it. A switch that has no CPU for longer "+
-		"than a pause lasts, "+
-		"%v here, can't stop anybody any more.",
+	r.Note("Every sender offers its line rate, %d Mbit/s, in frames of %d B of CoS %d; the "+
+		"receiver's line has the same rate. Hosts send from one thread in the kernel and honour "+
+		"PFC within microseconds.", c.speed/1e6, wireLength(incastLength), bed.LosslessPriority)
+	r.Note("The ports of sluice have that speed. The Linux bridge has a token bucket (tc tbf, 1 " +
+		"MB of queue) on the receiver's port. testpmd in io mode joins pairs of ports and has no " +
+		"shaper, and AF_XDP bypasses queue disciplines. Each sender's port is therefore joined " +
+		"to a port of its own, and the frames from these meet in a Linux bridge with that token " +
+		"bucket. So most of its loss is not in testpmd but behind it: testpmd can pause no " +
+		"sender.")
+	r.Note("Loss counts all frames from the first to the last; goodput, PFC and fairness are "+
+		"measured in between. A disturbed trial is repeated, whatever its result. If a switch "+
+		"has no CPU for longer than a pause lasts, %v here, senders resume.",
 		time.Duration(math.MaxUint16*512*uint64(time.Second)/c.speed).Round(time.Millisecond))
 }
 
@@ -199,9 +196,9 @@ func (c *incast) add(r *bench.Report, name string, senders, round int, o *bed.Ob
 // table shows all results side by side: medians of all rounds, and for loss the maximum.
 func (c *incast) table(r *bench.Report) {
 	t := bench.Table{
-		Title: "Incast: medians; lost is the most of any round",
-		Head: []string{"senders", "forwarder", "lost", "lost %", "goodput %", "PFC frames/s", "paused %", "Jain",
-			"out of order"},
+		Title: "Incast: medians; for frames lost and out of order, the maximum of all rounds",
+		Head: []string{"senders", "forwarder", "lost", "lost %", "goodput %", "PFC frames/s", "senders paused %",
+			"Jain", "out of order"},
 	}
 	for _, n := range c.senders {
 		for _, s := range c.subjects {

@@ -64,7 +64,7 @@ func (t *turn) Latency(ctx context.Context, at load, rate float64) error {
 func (t *turn) addLatency(at load, l *bed.Latency) {
 	count := l.FromSchedule.Count()
 	if count == 0 {
-		t.note("no latency at %s: of %d frames in %.2g s not one came through.", at.name, l.Sent, l.Seconds)
+		t.note("no latency at %s: none of %d frames in %.2g s came through.", at.name, l.Sent, l.Seconds)
 		return
 	}
 	detail := map[string]float64{

@@ -23,8 +23,9 @@ import (
 
 // Operate is the cost, for a switch's traffic, of monitoring and reloading it.
 var Operate = bench.Scenario{
-	Name:  "operate",
-	Shows: "what it costs to scrape, watch and reload a switch: latency under load, and the gaps of its loop",
+	Name: "operate",
+	Shows: "cost of scraping, watching and reloading a switch: latency under load, and gaps of its " +
+		"loop",
 	Run: func(ctx context.Context, o bench.Options, r *bench.Report) error {
 		return (&operate{Options: o, attempts: bench.LiveAttempts(o)}).run(ctx, r)
 	},
@@ -93,17 +94,17 @@ func (o *operate) announce(r *bench.Report) {
 			bench.Lower)
 		r.Compare("vs_alone_p99.99_"+short, p9999, s.name, alone, bench.Lower)
 	}
-	r.Note("Frames of %d B go through a wire of two ports at half of what came through under overload at the "+
-		"beginning of the round.", wireLength(operateLength))
-	r.Note("watched: every second a scrape of its metrics, a frame of sluice top and one of sluice show ports. "+
-		"Reloaded: every second a "+
-		"configuration that differs in the memory of a class. Slow clients: %d of each kind, "+
-		"on the metrics' port and on the control socket: some say nothing, some send a byte a second, some ask and "+
-		"do not read.", slowClients)
-	r.Note("Gaps are of the whole life of the process: from its start to the end of the trial. Percentiles are of " +
-		"iterations, not of time.")
-	r.Note("There are two CPUs. All who look run on the generator's; what the switch itself does beside forwarding " +
-		"runs where the kernel puts it.")
+	r.Note("Frames of %d B go through a wire of two ports at half of the rate received under "+
+		"overload at the beginning of the round.", wireLength(operateLength))
+	r.Note("watched: every second, a scrape of the metrics, a refresh of sluice top and one of "+
+		"sluice show ports. watched and reloaded: also, every second, a configuration that "+
+		"differs in the memory of a class. slow clients: %d of each kind, on the metrics port "+
+		"and on the control socket: some send nothing, some send a byte per second, and some "+
+		"send requests without reading the answers.", slowClients)
+	r.Note("Gaps are those of the whole life of the process, from its start to the end of the " +
+		"trial. Percentiles count iterations, not time.")
+	r.Note("There are two CPUs. All clients run on the generator's CPU; threads of the switch " +
+		"that do not forward run where the kernel puts them.")
 }
 
 func gapMetric(quantile string) string { return quantile + " of the loop's gaps" }

@@ -17,8 +17,9 @@ import (
 
 // Soak is a switch under load for any length of time, with flapping links.
 var Soak = bench.Scenario{
-	Name:  "soak",
-	Shows: "mixed load for as long as wanted, with flaps, reloads and scrapes: no loss, no disorder, no growth",
+	Name: "soak",
+	Shows: "mixed load for any length of time, with link flaps, reloads and scrapes: no loss, no " +
+		"reordering, no growth",
 	Run: func(ctx context.Context, o bench.Options, r *bench.Report) error {
 		speed := bed.BridgeSpeed(o)
 		forwarder := &bed.InsideSwitch{Configuration: bed.BridgeConfig{Speed: speed, Flow: "pfc", TX: o.Engine()}.Text}
@@ -87,19 +88,19 @@ const (
 	soakLost       = "lossless frames lost"
 	soakDisorder   = "lossless frames out of order or twice"
 	soakForwarded  = "frames received by the hosts"
-	soakPFC        = "PFC frames a second"
+	soakPFC        = "PFC frames/s"
 	soakMemory     = "memory besides the buffers"
 	soakOpen       = "open descriptors"
-	soakDrops      = "lossless drops that the switch counts"
-	soakSnapshot   = "slowest answer to a look at the switch's state"
-	soakFlapsCount = "flaps of a link"
+	soakDrops      = "lossless drops counted by the switch"
+	soakSnapshot   = "longest time to read the switch's state"
+	soakFlapsCount = "link flaps"
 	soakReloads    = "reloads and scrapes"
-	soakGrown      = ", last part of the first" // suffix of a metric: last part relative to the first
+	soakGrown      = ", last part / first part" // suffix of a metric: last part relative to the first
 	soakGrowth     = 1.1                        // of memory and descriptors: the largest ratio without growth
 )
 
 // inAll returns the name of the whole run's metric for the metric of a part.
-func inAll(metric string) string { return metric + ", in all" }
+func inAll(metric string) string { return metric + ", whole run" }
 
 // run loads the switch for o.Duration, or soakShortest if that is longer, in as many parts as there
 // are trials.
@@ -108,22 +109,22 @@ func (s *soak) run(ctx context.Context, r *bench.Report) (err error) {
 	if s.Quick {
 		total = time.Duration(s.Trials) * time.Second
 	}
-	r.Note("Two hosts send to a third more than its line takes, lossless and lossy; two more lossless streams go "+
-		"the other ways. "+
-		"The link of a fourth host is up for %v and down for %v in turn, and frames of a lossy stream to it are "+
-		"flooded meanwhile. "+
-		"The switch's whole state is read every %v; with each flap it reloads, with another quantum and ageing "+
-		"time, and its metrics "+
-		"are scraped. All of it runs for %v.", soakUp, soakDown, soakLook, total)
-	r.Note("Values are those of each part; in all, those of the whole run. Loss is by gaps in the sequence numbers " +
-		"that came, so what " +
-		"comes late may have counted as lost in the part before; in the last part it is by all that was sent.")
+	r.Note("Two hosts send more to a third than its line takes, in lossless and lossy classes; "+
+		"two more lossless streams go in other directions. The link of a fourth host is up for "+
+		"%v and down for %v in turn, and frames of a lossy stream to it are flooded meanwhile. "+
+		"The switch's whole state is read every %v. With each flap, the switch reloads, with "+
+		"another quantum and ageing time, and its metrics are scraped. The run takes %v.",
+		soakUp, soakDown, soakLook, total)
+	r.Note("Values are those of each part or, where marked, of the whole run. Loss counts gaps " +
+		"in the sequence numbers received, so a late frame may have counted as lost in the part " +
+		"before; in the last part, loss counts all frames sent and not received.")
 	for _, metric := range []string{soakMemory, soakOpen} {
 		r.Limit("vs_limit_growth_of_"+strings.ReplaceAll(metric, " ", "_"), metric+soakGrown, s.forwarder.Name(),
 			soakGrowth, bench.Lower)
 	}
 	defer func() { bed.NoteSetup(r, s.forwarder.Name(), s.forwarder) }()
-	r.Note("Memory and descriptors are those of the whole process: switch, harness and generator.")
+	r.Note("Memory and descriptors are those of the whole process: switch, test bed and " +
+		"generator.")
 	p := bed.Params{Ports: soakHosts, CPUs: s.CPUs, Priorities: 1 << bed.LosslessPriority, Speed: s.speed}
 	for _, stream := range soakStreams {
 		p.Streams = append(p.Streams, stream.Stream)

@@ -13,8 +13,9 @@ import (
 
 // TXOnly is the rate at which frames can be sent to a device.
 var TXOnly = bench.Scenario{
-	Name:  "txonly",
-	Shows: "packets/s of frames made in memory into a veth device: the transmitter, and an AF_XDP socket",
+	Name: "txonly",
+	Shows: "packets/s sent from memory into a veth device, by the transmitter and by an AF_XDP " +
+		"socket",
 	Peers: "testpmd net_af_xdp, mode txonly",
 	Run:   runTXOnly,
 }
@@ -52,14 +53,13 @@ func runTXOnly(ctx context.Context, o bench.Options, r *bench.Report) error {
 		}
 		announceTXOnly(r, length)
 	}
-	r.Note("Packets/s are counted by an XDP program on the peer of the device, so what was lost does not count. It " +
-		"runs on the CPU of whoever " +
-		"gives the device its frames.")
-	r.Note("The socket and testpmd (txonly, one lcore) each have one CPU. The transmitter has one, too, and the " +
-		"program that hands it descriptors " +
-		"has another: in a switch that is the worker's, which needs it to forward, and here does nothing else.")
-	r.Note("Frames are written once and sent again and again, by us 64 a burst, by testpmd, which makes headers " +
-		"anew for each, 32.")
+	r.Note("An XDP program on the device's peer counts the packets, so lost frames do not count. " +
+		"It runs on the CPU of the thread that gives the device its frames.")
+	r.Note("The socket and testpmd (txonly, one lcore) each have one CPU. The transmitter has " +
+		"one, too, and the program that hands it descriptors has another. In a switch, that is " +
+		"the worker's CPU, which the worker needs to forward; here it does nothing else.")
+	r.Note("Frames are written once and sent repeatedly: 64 per burst by Sluice, and 32 by " +
+		"testpmd, which makes new headers for each.")
 	return r.Interleave(ctx, o, subjects)
 }
 
@@ -122,7 +122,7 @@ func (x *txonly) awaitArrival(ctx context.Context, b *bed.Bed) error {
 	defer cancel()
 	for b.Sinks[0].Read().Unknown == 0 {
 		if err := bed.Pause(ctx, 5*time.Millisecond); err != nil {
-			return fmt.Errorf("not a frame has come: %w", err)
+			return fmt.Errorf("no frame has arrived: %w", err)
 		}
 	}
 	return bed.Pause(ctx, txonlyWarmUp)
@@ -148,7 +148,7 @@ func (x *txonly) count(ctx context.Context, b *bed.Bed) (map[string]float64, err
 		return nil, err
 	}
 	if last == first {
-		return nil, fmt.Errorf("not a frame came in %v, though some had before", x.Duration)
+		return nil, fmt.Errorf("no frame arrived in %v, although some had before", x.Duration)
 	}
 	var without, ran time.Duration
 	for number, t := range after {

@@ -92,7 +92,7 @@ func (m *memorySender) open(device string) (err error) {
 		return err
 	}
 	if who, why := m.port.TX(); m.byTransmitter != (who == afxdp.TXTransmitter) {
-		return fmt.Errorf("bench: the %s sends: %w", who, why)
+		return fmt.Errorf("bench: the port sends with %s, not with the engine to measure: %w", who, why)
 	}
 	const localExperimental = 0x88b6 // IEEE 802, 9.2.3: the second one; test frames use the first
 	for i := range uint32(senderBuffers) {

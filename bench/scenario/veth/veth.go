@@ -28,17 +28,17 @@ var Veth = bench.Scenario{
 
 // VethAlone swaps the roles of the CPUs: the transmitter has the one that the generator gives up.
 var VethAlone = bench.Scenario{
-	Name:  "veth-own",
-	Shows: "the same with a CPU for the transmitter alone, while worker and generator share the other",
+	Name: "veth-own",
+	Shows: "as veth, with a CPU for the transmitter alone, while worker and generator share the " +
+		"other",
 	Peers: "sluice's own socket, its worker on the same CPU",
 	Run: func(ctx context.Context, o bench.Options, r *bench.Report) error {
 		v := &veth{Options: o, beat: bed.SharedBeat, forwarders: []bed.Forwarder{
 			bed.NewTransmitterSluice(bed.VethTransmitter, o.Program, bed.TransmitterOwnConfig),
 			bed.NewSluice(o.Program),
 		}}
-		r.Note("Worker and generator take turns of %v on CPU %d. CPU %d is the transmitter's; when the socket sends "+
-			"it has nothing to do.",
-			bed.SharedBeat, o.CPUs[0], o.CPUs[1])
+		r.Note("Worker and generator take turns of %v on CPU %d. CPU %d is the transmitter's; "+
+			"when the socket sends, that CPU has nothing to do.", bed.SharedBeat, o.CPUs[0], o.CPUs[1])
 		return v.run(ctx, r)
 	},
 }
@@ -148,8 +148,8 @@ const (
 	metricPDR     = "PDR"
 	metricNDRMRR  = "NDR / MRR"
 	metricLost    = "lost under overload"
-	metricProgram = "time of its program"
-	metricKernel  = "time of its thread in the kernel"
+	metricProgram = "program time"
+	metricKernel  = "kernel time"
 )
 
 // of returns the name of a metric with frames of a length.
@@ -211,53 +211,47 @@ func (v *veth) compareTransmitter(r *bench.Report, length int) {
 
 // explain notes what is measured, and how.
 func (v *veth) explain(r *bench.Report) {
-	r.Note("MRR: packets/s received under overload. NDR and PDR: the highest rates with loss ratios of at most 0 " +
-		"and 0.005. " +
-		"Loss is what was sent and did not come, by sequence numbers, after everything under way has come. A rate " +
-		"counts as kept if at " +
-		"least half of its trials keep it, for others on the machine may disturb one.")
-	r.Note("A trial in which the generator fell short of the rate, or others had the CPU, is made again, whatever " +
-		"came of it. What was " +
-		"lost in such trials is told apart.")
-	r.Note("Latency is from when a frame was due by its rate to the XDP program at the far end; in the details also " +
-		"from when it was made. " +
-		"The generator makes up for all that it was late with, and that counts, but for what it is behind by, " +
-		"beyond 100 µs, when a trial " +
-		"ends (forgone ns in the details). The kernel's histogram has 32 buckets an octave: latencies " +
-		"are exact to 3 %%. A percentile is told only if at least one frame lies beyond it.")
-	r.Note("The common rate, at which latencies are compared, is half of the lowest MRR of a round. They are also " +
-		"compared at half of each one's " +
-		"own NDR, where the one with the higher NDR has more to do.")
-	r.Note("Every forwarder has one CPU, and the generator the other. The Linux bridge has no thread: its work is " +
-		"done by the " +
-		"kernel's threads that poll the ports (threaded NAPI), on the forwarder's CPU. For the others the first " +
-		"half of reception, " +
-		"up to their socket, runs on the generator's CPU, as does no part of the bridge.")
-	r.Note("sluice has a wire between its ports and no lossless class: frames are charged, queued and scheduled. " +
-		"What else its " +
-		"configuration sets is in the note about how it was started. " +
-		"testpmd (io) and the baseline's library know no queues; the baseline runs the switch's own worker over it. " +
-		"Nobody polls " +
-		"busily in the kernel: DPDK's driver would by default (busy_budget).")
-	r.Note("Open vSwitch is a bridge that learns and, unlike a wire, looks up the flow of each frame. One thread "+
-		"of its "+
-		"userspace datapath polls both ports: those of DPDK's AF_XDP driver (%s, without hugepages) or those of "+
-		"its own "+
-		"(%s). Its kernel datapath, which needs the kernel module openvswitch, is not measured.",
+	r.Note("MRR is the rate received under overload, in packets/s. NDR and PDR are the highest " +
+		"rates with loss ratios of at most 0 and 0.005. Loss is the number of frames sent and " +
+		"not received, by sequence numbers, after all frames in flight have arrived. A rate " +
+		"counts as kept if at least half of its trials keep it, because others on the machine " +
+		"may disturb a trial.")
+	r.Note("A trial in which the generator fell short of the rate, or others had the CPU, is " +
+		"repeated, whatever its result. Frames lost in such trials are reported separately.")
+	r.Note("Latency counts from the time at which a frame was due, by its rate, to its arrival " +
+		"at the XDP program at the receiver; in the details also from when it was made. The " +
+		"generator catches up on every late frame, and that delay counts. Only what it is behind " +
+		"by when a trial ends, beyond 100 µs, is skipped (forgone ns in the details). The " +
+		"kernel's histogram has 32 buckets per octave: latencies are exact to 3 %%. A percentile " +
+		"is reported only if at least one frame lies beyond it.")
+	r.Note("The common rate, at which latencies are compared, is half of the lowest MRR of a " +
+		"round. Latencies are also compared at half of each forwarder's own NDR, where one with " +
+		"a higher NDR has more to do.")
+	r.Note("Every forwarder has one CPU, and the generator has the other. The Linux bridge has " +
+		"no thread: the kernel's threads that poll the ports (threaded NAPI) do its work, on the " +
+		"forwarder's CPU. For the others, the first half of reception, up to their socket, runs " +
+		"on the generator's CPU; no part of the bridge does.")
+	r.Note("sluice has a wire between its ports and no lossless class: frames are charged, " +
+		"queued and scheduled. The note on how it was started has the rest of its configuration. " +
+		"testpmd (io) and the baseline's library have no queues; the baseline runs the switch's " +
+		"own worker over that library. No forwarder busy-polls in the kernel; DPDK's driver " +
+		"would by default (busy_budget).")
+	r.Note("Open vSwitch is a learning bridge and, unlike a wire, looks up the flow of each "+
+		"frame. One thread of its userspace datapath polls both ports: those of DPDK's AF_XDP "+
+		"driver (%s, without hugepages) or its own AF_XDP ports (%s). Its kernel datapath, which "+
+		"needs the kernel module openvswitch, is not measured.",
 		bed.OpenVSwitchDPDKName, bed.OpenVSwitchAFXDPName)
-	r.Note("%s is sluice with a transmitter. Unless this report says otherwise it takes turns with the worker on "+
-		"the forwarder's CPU.", bed.VethTransmitter)
+	r.Note("%s is sluice with a transmitter. Unless this report says otherwise, the transmitter "+
+		"takes turns with the worker on the forwarder's CPU.", bed.VethTransmitter)
 	if v.lossless {
-		r.Note("%s is sluice with all frames in a lossless class, before a host that obeys PFC and offers a third "+
-			"more than sluice "+
-			"has forwarded under overload just before. What is overloaded is the worker's CPU, not a port: what it "+
-			"loses it loses before "+
-			"the worker, in the receive ring, and only what is in the worker's queues makes it stop the host.",
-			vethLossless)
+		r.Note("%s is sluice with all frames in a lossless class. Its sender honours PFC, and "+
+			"offers a third more than sluice forwarded under overload just before. The worker's "+
+			"CPU is overloaded, not a port: lost frames are lost before the worker, in the "+
+			"receive ring, and only frames in the worker's queues make it pause the sender.", vethLossless)
 	}
-	r.Note("The kernel's copy mode makes an skb of each frame sent: most of a frame's time is the kernel's, for "+
-		"everybody "+
-		"(%s, %s). There was no adapter: nothing here says how fast anybody is on one.", metricProgram, metricKernel)
+	r.Note("In copy mode, the kernel makes an skb of each frame sent: most of a frame's time is "+
+		"the kernel's, for every forwarder (%s, %s). There was no network adapter: nothing here "+
+		"says how fast a forwarder is on one.", metricProgram, metricKernel)
 }
 
 // addVersions adds the versions that forwarders have reported.
@@ -374,7 +368,7 @@ func (t *turn) Measure(ctx context.Context) error {
 	t.Progress("%s, %d B, %s: %.3f Mpps of %.3f offered, NDR %.3f, PDR %.3f", t.forwarder.Name(), wireLength(t.length),
 		bench.OfRounds(t.round, t.Trials), over.Rate/1e6, over.Offered/1e6, ndr/1e6, found.Goals[1].Rate/1e6)
 	if ndr == 0 {
-		t.note("no latency at shares of the NDR, for no rate was found without loss.")
+		t.note("no latency at shares of the NDR, because no rate without loss was found.")
 	}
 	for _, l := range t.loads() {
 		rate := l.rate(ndr)
@@ -403,8 +397,8 @@ func (t *turn) addOverload(o *bed.Overloaded, bound bool) {
 		t.add(metricKernel, "ns/frame", float64(o.Kernel)/frames, false, nil)
 	}
 	if bound {
-		t.note("the generator offered %.0f packets/s, of which %.0f came through: its MRR may be higher, and no "+
-			"ratio is made of it.", o.Offered, o.Rate)
+		t.note("the generator offered %.0f packets/s, and %.0f came through: the MRR may be "+
+			"higher, and enters no ratio.", o.Offered, o.Rate)
 	}
 	t.report.NoteDisturbed(fmt.Sprintf("%s, %s", t.forwarder.Name(), of(metricMRR, t.length)), t.round, o.Disturbed)
 }
@@ -420,8 +414,8 @@ func (t *turn) addSearched(o *bed.Overloaded, found *bench.Searched) {
 			"discarded": float64(found.Discarded),
 		})
 		if f.Bound {
-			t.note("its %s is at least %.0f packets/s: no higher rate failed that the generator offered, and others "+
-				"left undisturbed. No ratio is made of it.", metric, f.Rate)
+			t.note("%s is at least %.0f packets/s: no higher rate failed that the generator kept "+
+				"up with and others did not disturb. It enters no ratio.", metric, f.Rate)
 		}
 	}
 	if ndr := found.Goals[0]; !ndr.Bound && !o.GeneratorBound() {

@@ -23,8 +23,8 @@ func TestVethFails(t *testing.T) {
 	for _, c := range []struct {
 		what, program, argument, want string
 	}{
-		{"a forwarder that ends at once", "/bin/false", "", "ended by itself"},
-		{"a forwarder that forwards nothing", "/bin/sleep", "1000", "not a frame"},
+		{"a forwarder that ends at once", "/bin/false", "", "exited unexpectedly"},
+		{"a forwarder that forwards nothing", "/bin/sleep", "1000", "no frame"},
 	} {
 		f := bed.NewProgram("some", c.program, func(bed.Site) []string { return []string{c.argument} })
 		v := veth{lengths: []int{60}, forwarders: []bed.Forwarder{f}, attempts: 1}
@@ -55,7 +55,7 @@ func TestVethGoesOn(t *testing.T) {
 	if err != nil || r.Partial {
 		t.Fatalf("%v", err)
 	}
-	if !strings.Contains(r.Absent["absent"], "start") || !strings.Contains(r.Absent["broken"], "ended by itself") ||
+	if !strings.Contains(r.Absent["absent"], "start") || !strings.Contains(r.Absent["broken"], "exited unexpectedly") ||
 		len(r.Absent) != 2 {
 		t.Errorf("absent: %v", r.Absent)
 	}

@@ -13,8 +13,9 @@ import (
 
 // Buffer is how large a burst the buffers hold.
 var Buffer = bench.Scenario{
-	Name:   "buffer",
-	Shows:  "buffer size by RFC 8239's point of inflection, and the largest microburst that loses nothing",
+	Name: "buffer",
+	Shows: "buffer size at RFC 8239's point of inflection, and the largest microburst without " +
+		"loss",
 	Peers:  "the configured limits",
 	Short:  true,
 	OneCPU: true,
@@ -49,27 +50,29 @@ func runBuffer(ctx context.Context, o bench.Options, r *bench.Report) error {
 }
 
 func bufferNotes(r *bench.Report) {
-	r.Note("Virtual time, the real engines, lines of 10 Gbit/s. The lossy egress queue is limited to %d cells of %d "+
-		"bytes; what is with the driver "+
-		"counts. A frame takes whole cells, so the bytes that fit depend on its size: RFC 8239 looks for the size "+
-		"with the highest efficiency.",
-		bufferQueue, sim.CellSize)
-	r.Note("Inflection (RFC 8239, section 3): one port sends at line rate, another 1 %% of it, to a third. The " +
-		"latency of the latest frame grows until " +
-		"the first frame is lost, and stays there; what the second port has sent up to then is the buffer.")
-	r.Note("Microburst (RFC 8239, section 4): several ports send a burst each to one, at line rate and without a " +
-		"gap; the aggregate is the most frames " +
-		"that arrive without loss. N bursts of k frames leave (N-1) k waiting when the last has arrived.")
-	r.Note("The lossless class has no such point: the senders are stopped instead. It is sent ten times as much.")
-	r.Note("A ratio of 1 is what is configured; a buffer that holds more is as far off as one that holds less.")
+	r.Note("The real engines run in virtual time, with lines of 10 Gbit/s. The lossy egress "+
+		"queue is limited to %d cells of %d bytes, including frames that the driver has. A frame "+
+		"occupies whole cells, so the bytes that fit depend on its size: RFC 8239 looks for the "+
+		"size with the highest efficiency.", bufferQueue, sim.CellSize)
+	r.Note("Inflection (RFC 8239, section 3): one port sends to a third at line rate, another at " +
+		"1 %% of it. The latency of the latest frame grows until the first frame is lost, and " +
+		"stays there. The buffer is what the second port has sent up to then.")
+	r.Note("Microburst (RFC 8239, section 4): several ports each send a burst to one, at line " +
+		"rate and without gaps; the result is the most frames, of all ports together, that " +
+		"arrive without loss. When the last frame of N bursts of k frames has arrived, (N-1) k " +
+		"are waiting.")
+	r.Note("The lossless class has no such limit, because the senders are paused instead. It is " +
+		"sent ten times as much.")
+	r.Note("A ratio of 1 means that the buffer is as large as configured. A larger buffer lowers " +
+		"the ratio as much as a smaller one.")
 }
 
 // addInflections measures the buffer by frame size.
 func addInflections(ctx context.Context, o bench.Options, r *bench.Report, sizes []int) error {
 	t := bench.Table{
 		Title: "Buffer size at the point of inflection (RFC 8239, section 3)",
-		Head: []string{"frame", "class", "frames", "bytes", "of the buffer", "configured", "latency then, µs",
-			"latency later, µs", "lost later"},
+		Head: []string{"frame", "class", "frames", "bytes", "buffer used", "configured",
+			"latency at first loss, µs", "latency at the end, µs", "lost at the end"},
 	}
 	plot := bench.Plot{Name: "inflection", Title: "Latency until the buffer is full",
 		X: "frames of the oversubscribing port", Y: "latency (µs)"}
@@ -93,9 +96,9 @@ func addInflections(ctx context.Context, o bench.Options, r *bench.Report, sizes
 				})
 				r.Limit(fmt.Sprintf("vs_configured_%dB", size), metric, class, float64(bufferHolds(size)), bench.Equal)
 			}
-			r.Add(bench.Trial{Name: class, Metric: fmt.Sprintf("lost of twice as much, frames of %d B", size),
+			r.Add(bench.Trial{Name: class, Metric: fmt.Sprintf("lost of twice as many, frames of %d B", size),
 				Unit: "frames", Value: float64(x.lost)})
-			row := []string{fmt.Sprintf("%d B", size), class, "no end", "", "", "", "",
+			row := []string{fmt.Sprintf("%d B", size), class, "no loss", "", "", "", "",
 				fmt.Sprintf("%.1f", float64(x.latencyLater)/1e3), fmt.Sprint(x.lost)}
 			if x.frames > 0 {
 				row[2], row[3], row[5] = fmt.Sprint(x.frames), fmt.Sprint(x.frames*size), fmt.Sprint(bufferHolds(size))
@@ -212,7 +215,7 @@ func measureInflection(size int, lossless bool, seed uint64) (p inflection, err 
 // addMicrobursts searches for the largest bursts without loss.
 func addMicrobursts(ctx context.Context, o bench.Options, r *bench.Report, senders []int) error {
 	t := bench.Table{
-		Title: "The largest microburst without loss (RFC 8239, section 4), frames of all senders together",
+		Title: "Largest microburst without loss (RFC 8239, section 4), frames of all senders together",
 		Head:  []string{"frame", "senders", "lossy class", "configured", "lossless class, lost of ten times as many"},
 	}
 	defer func() { r.Table(t) }()
@@ -237,7 +240,7 @@ func addMicrobursts(ctx context.Context, o bench.Options, r *bench.Report, sende
 				Detail: map[string]float64{"bytes": float64(n * largest * size), "configured": float64(configured)},
 			})
 			r.Add(bench.Trial{
-				Name: bufferLossless, Metric: "lost of ten times that " + metric, Unit: "frames", Value: float64(lost),
+				Name: bufferLossless, Metric: "lost of ten times the " + metric, Unit: "frames", Value: float64(lost),
 				Detail: map[string]float64{"sent": float64(10 * n * largest)},
 			})
 			t.Rows = append(t.Rows, []string{

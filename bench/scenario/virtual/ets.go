@@ -20,9 +20,9 @@ import (
 // ETS is how the classes of Huawei's documents share a port.
 var ETS = bench.Scenario{
 	Name: "ets",
-	Shows: "shares of a port by priority groups and queues, in the mixes of Huawei's documents and of the kernel's " +
-		"self-test",
-	Peers:  "the shares that the weights say",
+	Shows: "how priority groups and queues share a port, in the traffic mixes of Huawei's documents and of the " +
+		"kernel's self-test",
+	Peers:  "the shares that the weights specify",
 	OneCPU: true,
 	Run:    runETS,
 }
@@ -61,7 +61,7 @@ func etsIPC(offered, want float64) etsClass {
 }
 
 const (
-	etsModules = `Huawei, "CX11x, CX31x, CX710 and CX91x Series Switch Modules Configuration Guide", DCB Principles; what is offered at t1 and t2 the text leaves open`
+	etsModules = `Huawei, "CX11x, CX31x, CX710 and CX91x Series Switch Modules Configuration Guide", DCB Principles (the text leaves open what is offered at t1 and t2)`
 	etsPaper   = `Huawei, white paper "FCoE/DCB", chapter 3`
 	etsKernel  = "the self-test of Linux's sch_ets, whose quanta are a hundred times these weights"
 )
@@ -145,8 +145,8 @@ func runETS(ctx context.Context, o bench.Options, r *bench.Report) error {
 		length = 100_000_000
 	}
 	t := bench.Table{
-		Title: "Shares of a port of 10 Gbit/s, on the wire",
-		Head:  []string{"mix", "class", "offered", "expected", "got", "off by", "lost", "frames lost in all"},
+		Title: "Shares of a port of 10 Gbit/s, in Gbit/s on the wire",
+		Head:  []string{"mix", "class", "offered", "expected", "measured", "deviation", "lost", "frames lost"},
 	}
 	defer func() { r.Table(t) }()
 	etsNotes(r, length)
@@ -181,10 +181,12 @@ func runETS(ctx context.Context, o bench.Options, r *bench.Report) error {
 }
 
 func etsNotes(r *bench.Report, length int64) {
-	r.Note("Virtual time, %d ms after queues have filled: a switch with three ports as its file says, two servers that offer half of each class, with "+
-		"frames of different lengths. The kernel's own criterion is 15 %%, at 10 s.", length/1e6)
+	r.Note("Each mix runs in virtual time, for %d ms after the queues have filled, on a switch "+
+		"with three ports, configured by the mix's file. Two servers each offer half of each "+
+		"class, in frames of different lengths. The kernel's own criterion is 15 %%, at 10 s.", length/1e6)
 	r.Note("Sources: %s; %s; %s.", etsModules, etsPaper, etsKernel)
-	r.Note("A share is as good as it is near to what is expected: a ratio of 1 is that, and what has more is as far off as what has less.")
+	r.Note("A ratio of 1 means that a share is as expected. A larger share lowers the ratio as " +
+		"much as a smaller one.")
 }
 
 // load returns the configuration of the mix's switch.

@@ -16,7 +16,7 @@ import (
 // Headroom is how much headroom a switch needs, computed by each method and measured under siege.
 var Headroom = bench.Scenario{
 	Name:   "headroom",
-	Shows:  "headroom used against computed, over the peer's reaction delay",
+	Shows:  "headroom used and computed, by the peer's reaction delay",
 	Peers:  "the formulas of Cisco, DC Farm, 802.1Q Annex O and SONiC",
 	Short:  true,
 	OneCPU: true,
@@ -33,7 +33,7 @@ const (
 var peerDelays = []int64{100, 500, 1000, 2000, 3072, 5000, 10_000, 20_000, 50_000, 100_000}
 
 func headroomMetric(delay int64) string {
-	return fmt.Sprintf("headroom used / computed, peer answers after %d ns", delay)
+	return fmt.Sprintf("headroom used / computed, peer reacts after %d ns", delay)
 }
 
 func runHeadroom(ctx context.Context, o bench.Options, r *bench.Report) error {
@@ -48,15 +48,15 @@ func runHeadroom(ctx context.Context, o bench.Options, r *bench.Report) error {
 }
 
 func headroomNotes(r *bench.Report) {
-	r.Note("All of it is virtual time with the real engines; the same seed gives the same figures.")
-	r.Note("The worst link partner keeps to the standard, knows when each frame will arrive and chooses the lengths " +
-		"that fill the most cells. " +
-		"Used / computed of 1 means that there is not a cell to spare; with a longest frame less, it makes the " +
-		"receiver drop.")
-	r.Note("Under siege is a whole switch between hosts, polls 100 to 500 ns apart: its TX rings are full in front " +
-		"of the XOFF, the sender's " +
-		"lossless frames are of the worst length. What stays unused is that nobody arranges for the longest poll " +
-		"and the last bit of a ring.")
+	r.Note("Everything runs in virtual time with the real engines; the same seed gives the same " +
+		"figures.")
+	r.Note("The worst link partner keeps to the standard, knows when each frame will arrive, and " +
+		"chooses the lengths that fill the most cells. Used / computed of 1 means that not a " +
+		"cell is left over; with one longest frame less of headroom, the receiver drops.")
+	r.Note("A switch under siege is a whole switch between hosts, with polls 100 to 500 ns " +
+		"apart. Its TX rings are full before the XOFF, and the sender's lossless frames are of " +
+		"the worst length. Some headroom stays unused, because nothing makes the longest poll " +
+		"coincide with the last bit of a ring.")
 }
 
 // headroomLink is a link of 10 Gbit/s over 100 m of fibre with a peer that responds after delay ns.
@@ -74,7 +74,7 @@ func headroomLink(delay int64) headroom.Params {
 func addAttacks(ctx context.Context, o bench.Options, r *bench.Report) error {
 	t := bench.Table{
 		Title: "Headroom under the worst link partner: 10 Gbit/s, 100 m, MTU 1500, cells of 160 B",
-		Head:  []string{"peer answers after", "computed", "used", "dropped", "dropped with a longest frame less"},
+		Head:  []string{"peer reacts after", "computed", "used", "dropped", "dropped with one longest frame less"},
 	}
 	computed, used := bench.Series{Name: "computed"}, bench.Series{Name: "used"}
 	defer func() {
@@ -128,7 +128,7 @@ func addSieges(ctx context.Context, o bench.Options, r *bench.Report) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			o.Progress("a switch under siege, its peer answers after %d ns: %s", delay, bench.OfRounds(round, o.Trials))
+			o.Progress("switch under siege, peer reacts after %d ns: %s", delay, bench.OfRounds(round, o.Trials))
 			s := siege{PeerDelay: delay, Seed: o.Seed + uint64(round)}
 			damage, err := s.Run()
 			if err != nil {
@@ -168,8 +168,8 @@ func addMethods(ctx context.Context, o bench.Options, r *bench.Report) error {
 		return err
 	}
 	t := bench.Table{
-		Title: fmt.Sprintf("Headroom given for each cell needed, on %d random links of 10 Gbit/s", links),
-		Head:  []string{"method", "least", "median", "most", "links that lose frames"},
+		Title: fmt.Sprintf("Headroom computed per cell needed, on %d random links of 10 Gbit/s", links),
+		Head:  []string{"method", "min", "median", "max", "links that lose frames"},
 	}
 	ratios := map[headroom.Method][]float64{}
 	for _, s := range samples {
@@ -188,7 +188,7 @@ func addMethods(ctx context.Context, o bench.Options, r *bench.Report) error {
 			fmt.Sprintf("%d of %d", short, links),
 		})
 		r.Add(bench.Trial{
-			Name: string(m), Metric: "headroom given / needed, random links, median", Value: sum.Median,
+			Name: string(m), Metric: "headroom computed / needed, random links, median", Value: sum.Median,
 			Detail: map[string]float64{"least": sum.Min, "most": sum.Max, "short": float64(short),
 				"links": float64(links)},
 		})
@@ -250,7 +250,7 @@ func (x siege) Run() (d siegeDamage, err error) {
 	}
 	p := s.Ports(f.Now())[0]
 	if p.PFCSent.XOFF[sim.LosslessCoS] < 4 || p.PFCSent.XON[sim.LosslessCoS] < 3 {
-		return d, fmt.Errorf("bench: a siege with %d XOFF and %d XON", p.PFCSent.XOFF[sim.LosslessCoS],
+		return d, fmt.Errorf("bench: the siege caused only %d XOFF and %d XON", p.PFCSent.XOFF[sim.LosslessCoS],
 			p.PFCSent.XON[sim.LosslessCoS])
 	}
 	g := p.Groups[sim.LosslessCoS]
