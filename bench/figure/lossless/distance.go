@@ -22,7 +22,7 @@ func distance(seed uint64) (figure.Figure, error) {
 	if err != nil {
 		return figure.Figure{}, err
 	}
-	use := figure.NewPanel("The same 480 KiB of buffer behind a longer and longer link", "", "use of the link (%)")
+	use := figure.NewPanel("Use of the link, and of 480 KiB of buffer, by distance", "", "use of the link (%)")
 	use.X.Min, use.X.Max, use.Y.Min, use.Y.Max = 0, farthest, 0, 100
 	buffer := figure.NewPanel("", "distance between sender and receiver (km)", "buffer under PFC (KiB)")
 	buffer.X.Min, buffer.X.Max, buffer.Y.Min, buffer.Y.Max = 0, farthest, 0, kib(l, l.Buffer)
@@ -56,7 +56,7 @@ func drawPFC(l sim.LongLink, reach float64, use, buffer *plot.Plot) error {
 			return err
 		}
 		if p.Lost > 0 {
-			return fmt.Errorf("%.0f m: lost %d frames, and none should be", p.Metres, p.Lost)
+			return fmt.Errorf("%.0f m: lost %d frames, expected none", p.Metres, p.Lost)
 		}
 		km := p.Metres / 1000
 		used = append(used, plotter.XY{X: km, Y: 100 * p.Use})
@@ -69,7 +69,7 @@ func drawPFC(l sim.LongLink, reach float64, use, buffer *plot.Plot) error {
 			return err
 		}
 	}
-	words := fmt.Sprintf("%.1f km: all of the buffer is headroom.\nFarther away PFC can't be lossless.", end)
+	words := fmt.Sprintf("%.1f km: all of the buffer is headroom.\nBeyond that, PFC can't be lossless.", end)
 	if err := figure.Note(use, plotter.XY{X: end, Y: 40}, 1, figure.Grey, words); err != nil {
 		return err
 	}
@@ -78,10 +78,10 @@ func drawPFC(l sim.LongLink, reach float64, use, buffer *plot.Plot) error {
 		return err
 	}
 	dashed := figure.Look{Color: figure.Vermillion, Dashes: []vg.Length{6, 3}}
-	if err := figure.Add(buffer, "headroom for what arrives after XOFF", dashed, headroom); err != nil {
+	if err := figure.Add(buffer, "headroom for frames that arrive after XOFF", dashed, headroom); err != nil {
 		return err
 	}
-	return figure.Add(buffer, "threshold: what may wait before XOFF", figure.Look{Color: figure.Green}, threshold)
+	return figure.Add(buffer, "threshold: buffer in use at XOFF", figure.Look{Color: figure.Green}, threshold)
 }
 
 func kib(l sim.LongLink, cells int) float64 { return float64(cells*l.Cell) / 1024 }

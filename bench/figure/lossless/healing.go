@@ -16,7 +16,7 @@ import (
 // lostPause draws the cost of losing one PFC frame, by the quanta that XOFF asks for: lost frames
 // for an XOFF, time for an XON.
 func lostPause(seed uint64) (figure.Figure, error) {
-	frames := figure.NewPanel("The price of one lost PFC frame, by the time that XOFF asks for", "",
+	frames := figure.NewPanel("Cost of one lost PFC frame, by the pause time of XOFF", "",
 		"XOFF lost: frames lost")
 	frames.Y.Min, frames.Y.Max = 0, 5
 	figure.LogTicks(&frames.Y, map[float64]string{

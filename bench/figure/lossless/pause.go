@@ -19,7 +19,7 @@ func pauseFrequency(seed uint64) (figure.Figure, error) {
 	l := sim.NewLongLink(seed)
 	l.Time *= 2        // with a high threshold, XOFF is rare
 	const most = 300.0 // KiB
-	often := figure.NewPanel("The lower the threshold, the more often PAUSE", "", "XOFF per second")
+	often := figure.NewPanel("XOFF rate and use of the link, by threshold", "", "XOFF per second")
 	often.X.Min, often.X.Max, often.Y.Min, often.Y.Max = 0, most, 2, 6
 	use := figure.NewPanel("", "threshold: buffer in use at which XOFF is sent (KiB)", "use of the link (%)")
 	use.X.Min, use.X.Max, use.Y.Min, use.Y.Max = 0, most, 0, 100
