@@ -211,7 +211,7 @@ func TestMetricsAddressUnavailable(t *testing.T) {
 	defer holder.Close()
 	held := program.Launch(t, s.Home, "run", "-c",
 		readable(t, program.WithTransmitter(t, program.WithSocket(t, scrapedConfiguration))))
-	held.Await(1, "sluice.yaml:2:19", metricsAddress, "address already in use", "another address at metrics.listen")
+	held.Await(1, "sluice.yaml:2:19", metricsAddress, "address already in use", "set metrics.listen to another address")
 	held.Await(1, "msg=confined")
 	unconfigured := program.Launch(t, elsewhere.Home, "run", "-c",
 		readable(t, program.WithTransmitter(t,

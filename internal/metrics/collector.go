@@ -24,8 +24,8 @@ type Reloads interface {
 }
 
 var up = prometheus.NewDesc("sluice_up",
-	"1 if all workers have answered this scrape and the control loop runs. If a worker has not, ports and workers "+
-		"have no metrics.", nil, nil)
+	"1 if all workers have answered this scrape and the control loop runs. If a worker has not answered, ports "+
+		"and workers have no metrics.", nil, nil)
 
 const (
 	// usualPatience is longer than the time that workers have for an answer, and well below the 10
@@ -66,7 +66,7 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	seen, err := c.look()
 	if err != nil {
-		c.log.Warn("metrics are missing from a scrape", "error", err)
+		c.log.Warn("scrape without metrics of ports and workers", "error", err)
 		seen = &state.Switch{}
 	}
 	now := *seen // a copy, since other scrapes may be reading it
@@ -84,7 +84,7 @@ func (c *Collector) look() (*state.Switch, error) {
 	select {
 	case c.turn <- struct{}{}:
 	case <-over:
-		return nil, fmt.Errorf("%w: they still have not to somebody else after %v", errNoAnswer, c.patience)
+		return nil, fmt.Errorf("%w: an earlier scrape is still waiting for them after %v", errNoAnswer, c.patience)
 	}
 	type answer struct {
 		seen *state.Switch

@@ -110,7 +110,7 @@ func TestValues(t *testing.T) {
 	for _, absent := range []string{
 		`sluice_dropped_frames_total{` + d + `,reason="runt"}`,                               // did not occur
 		`sluice_lossy_dropped_frames_total{` + d + `,priority="3"`,                           // lossless
-		`sluice_lossless_dropped_frames_total{` + d + `,priority="3",reason="vlan_ingress"}`, // not for want of room
+		`sluice_lossless_dropped_frames_total{` + d + `,priority="3",reason="vlan_ingress"}`, // not for lack of room
 		`sluice_lossless_dropped_frames_total{` + d + `,priority="0"`, `sluice_headroom_used_bytes{` + d +
 			`,priority="0"`,
 	} {

@@ -79,7 +79,7 @@ func Listen(at Place) *Endpoint {
 func (e *Endpoint) listen() bool {
 	if err := web.Validate(*e.WebConfig); err != nil {
 		e.missing = e.Problem(e.WebConfig, fmt.Sprintf("metrics.web_config: %v", err),
-			"mend the file and those that it names, or name one with tls_server_config, basic_auth_users or both")
+			"correct the file and those that it names, or name one with tls_server_config, basic_auth_users or both")
 		return false
 	}
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", *e.Listen)
@@ -117,14 +117,15 @@ func (e *Endpoint) await(ctx context.Context, log *slog.Logger) bool {
 func remedy(err error) string {
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
-		return "end what is there (`ss -ltnp` names it), or write another address at metrics.listen, such as " +
-			"127.0.0.1:9474, or none"
+		return "stop the program that listens there (`ss -ltnp` names it), or set metrics.listen to another " +
+			"address, such as 127.0.0.1:9474, or to none"
 	case errors.Is(err, unix.EADDRNOTAVAIL):
-		return "write an address of this network namespace at metrics.listen; for 127.0.0.1 there, `ip link set lo up`"
+		return "set metrics.listen to an address of this network namespace; for 127.0.0.1, set lo up: " +
+			"`ip link set lo up`"
 	case errors.Is(err, unix.EACCES):
-		return "write a port above 1023 at metrics.listen"
+		return "set metrics.listen to a port above 1023"
 	}
-	return "write another address at metrics.listen, such as 127.0.0.1:9473, or none"
+	return "set metrics.listen to another address, such as 127.0.0.1:9473, or to none"
 }
 
 // Address returns the endpoint's address, as 127.0.0.1:9473, once it listens.
@@ -164,7 +165,7 @@ func (e *Endpoint) Serve(source Source, reloads Reloads, version string, log *sl
 		err := web.Serve(house.Listener(e.listener), e.server, &web.FlagConfig{WebConfigFile: e.WebConfig}, log)
 		if !errors.Is(err, http.ErrServerClosed) {
 			_ = e.listener.Close() // no client should wait for an answer
-			log.Error("metrics are no longer served", "error", err)
+			log.Error("metrics no longer served", "error", err)
 		}
 	}()
 	return func() {
@@ -183,10 +184,10 @@ type complaints struct {
 }
 
 func (c complaints) Write(line []byte) (int, error) {
-	c.log.Debug("a connection has failed", "error", strings.TrimSpace(string(line)))
+	c.log.Debug("connection failed", "error", strings.TrimSpace(string(line)))
 	if err := web.Validate(c.webConfig); err != nil {
-		c.log.Error("metrics are served to nobody: mend metrics.web_config, and what it names", "file", c.webConfig,
-			"error", err)
+		c.log.Error("metrics can't be read by any client: correct metrics.web_config and the files that it names",
+			"file", c.webConfig, "error", err)
 	}
 	return len(line), nil
 }
@@ -260,7 +261,7 @@ func (e *Endpoint) handler(version string, scraped func(client string), log *slo
 // buildInfo returns a metric with the versions of the program and of Go.
 func buildInfo(version string) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "sluice_build_info", Help: "1, with the version of the program and of the Go that built it.",
+		Name: "sluice_build_info", Help: "1, with the version of the program and of the Go toolchain that built it.",
 		ConstLabels: prometheus.Labels{"goversion": runtime.Version(), "version": version},
 	}, func() float64 { return 1 })
 }

@@ -88,7 +88,7 @@ func TestWebConfigErrors(t *testing.T) {
 	checkProblem(t, Listen(placeOf(listening(t, "web_config: "+missing))).missing, "test.yaml:1:23: ",
 		"metrics.web_config: ", missing, "no such file")
 	checkProblem(t, Listen(placeOf(listening(t, "web_config: "+wrong))).missing, "test.yaml:1:23: ",
-		"metrics.web_config: ", "mend the file")
+		"metrics.web_config: ", "correct the file")
 }
 
 // TestAddressIsMissing: the error for an unavailable address says what to do.
@@ -100,8 +100,8 @@ func TestAddressIsMissing(t *testing.T) {
 	defer taken.Close()
 	for keys, words := range map[string][]string{
 		"listen: " + taken.Addr().String(): {"test.yaml:1:19: ", "address already in use",
-			"another address at metrics.listen", "ss -ltnp"},
-		"listen: 192.0.2.1:9473": {"test.yaml:1:19: ", "cannot assign requested address", "at metrics.listen",
+			"set metrics.listen to another address", "ss -ltnp"},
+		"listen: 192.0.2.1:9473": {"test.yaml:1:19: ", "cannot assign requested address", "set metrics.listen to",
 			"ip link set lo up"},
 	} {
 		e := Listen(placeOf(listening(t, keys)))
@@ -236,7 +236,7 @@ func TestWebConfigThatBreaks(t *testing.T) {
 			t.Errorf("%s: an answer with status %d", name, response.StatusCode)
 			response.Body.Close()
 		}
-		log.await(t, "level=ERROR", "mend metrics.web_config", file, c.word)
+		log.await(t, "level=ERROR", "correct metrics.web_config", file, c.word)
 		replace(c.file, c.good)
 		get(t, client, url)
 	}
@@ -257,7 +257,7 @@ func TestWebConfigThatBreaksTooEarly(t *testing.T) {
 	}
 	var log journal
 	defer e.Serve(f, f, "", slog.New(slog.NewTextHandler(&log, nil)))()
-	log.await(t, "level=ERROR", "metrics are no longer served", file)
+	log.await(t, "level=ERROR", "metrics no longer served", file)
 	if c, err := net.Dial("tcp", e.Address()); err == nil {
 		c.Close()
 		t.Error("somebody listens, and does not answer")

@@ -52,7 +52,7 @@ var rules = map[string]func(*place) bool{
 func (p *place) pausable() bool { return p.cos.Lossless && p.port.FlowControl != "off" }
 
 var portInfo = declare("sluice_port_info",
-	"1, with the mode of the device: zero-copy, copy (native), copy (generic) or absent; and what sends: "+
+	"1, with the mode of the device (zero-copy, copy (native), copy (generic) or absent) and the sender: "+
 		"xsk (the socket), resident (the transmitter), or none while the device is absent", "device", "mode", "tx")
 
 // The series of drops are not made from fields of the state, whose list of drops has only those
@@ -60,19 +60,22 @@ var portInfo = declare("sluice_port_info",
 // frame, a VLAN, a link or a device, and a port has 136 pairs of reason and priority.
 var (
 	droppedFrames = declare("sluice_dropped_frames_total",
-		"Frames dropped, each under one reason; ingress reasons at the port they came by, "+
-			"egress reasons at the one they were for. A series begins with its first frame", "device", "reason")
+		"Frames dropped, each under one reason: ingress reasons at the port where the frame arrived, "+
+			"egress reasons at the port that it was bound for. A series begins with its first frame",
+		"device", "reason")
 	losslessDrops = declare("sluice_lossless_dropped_frames_total",
-		"Of sluice_dropped_frames_total, frames dropped for want of room while their priority was lossless: must stay 0",
+		"Of sluice_dropped_frames_total, frames dropped for lack of room while their priority was lossless: "+
+			"must stay 0",
 		"device", "priority", "reason")
 	lossyDrops = declare("sluice_lossy_dropped_frames_total",
-		"Of sluice_dropped_frames_total, by priority, lossy frames beyond their share "+
-			"(ingress_full), the limit of a queue (queue_full) or WRED (early). A series begins with its first frame",
+		"Of sluice_dropped_frames_total, by priority, lossy frames that exceeded their share (ingress_full) "+
+			"or the limit of a queue (queue_full), or that WRED dropped (early). "+
+			"A series begins with its first frame",
 		"device", "priority", "reason")
 )
 
 var (
-	// losslessReasons are the possible reasons of a lossless drop for want of room: a lossless
+	// losslessReasons are the possible reasons of a lossless drop for lack of room: a lossless
 	// priority has no limit but headroom, and none in an egress queue.
 	losslessReasons = []string{"headroom_full", "no_buffer", "refused_by_driver"}
 	lossyReasons    = []string{"ingress_full", "queue_full", "early"}
