@@ -158,7 +158,7 @@ func TestTopOutlivesTheSwitch(t *testing.T) {
 	v.awaitText("1.00M")
 	s.stop()
 	lines := v.awaitText("no switch answers at")
-	if !strings.HasPrefix(lines[0], "lossless drops: unknown; 0 when last heard of, ") {
+	if !strings.HasPrefix(lines[0], "lossless drops: unknown; 0 in the last report, ") {
 		t.Errorf("the first line is %q", lines[0])
 	}
 	s.start()

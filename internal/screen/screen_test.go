@@ -94,7 +94,7 @@ func TestGolden(t *testing.T) {
 	before, now := twoReports()
 	richBefore, richNow := rich()
 	lost := "no switch answers at /run/sluice/sluice.sock: start one with `sluice run -c FILE`, or name its socket " +
-		"with --socket; trying again"
+		"with --socket; retrying"
 	for name, v := range map[string]View{
 		"demo":       {Now: now, Before: before, Width: 80, Height: 24},
 		"first":      {Now: now, Width: 80, Height: 24},

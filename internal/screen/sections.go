@@ -130,8 +130,8 @@ func (v *View) buffers() (t table) {
 		headroomBar, headroomLevel := v.level(width, headroom)
 		t.rows = append(t.rows, Line{c.line(of, cos, shareBar, shareLevel, headroomBar, headroomLevel), Plain})
 	}
-	t.heading = c.line("BUFFERS", "cos", left("reserved, shared", width), "held/limit B", left("headroom", width),
-		"held/limit B")
+	t.heading = c.line("BUFFERS", "cos", left("reserved, shared", width), "used/limit B", left("headroom", width),
+		"used/limit B")
 	for i := range v.Now.Workers {
 		w := &v.Now.Workers[i]
 		for n := range w.Pools {
@@ -172,7 +172,7 @@ func whole(g *state.Group) state.Level {
 	return l
 }
 
-// levelWidth is the width of held/limit in bytes, with a blank before it.
+// levelWidth is the width of used/limit in bytes, with a blank before it.
 const levelWidth = 12
 
 // level returns the bar of a level, and its size and limit in bytes.
@@ -250,12 +250,12 @@ func transitions(port, direction string, history []state.Transition) (all []even
 }
 
 func stormEvent(s state.StormEvent) string {
-	what := "pause storm is over"
+	what := "pause storm ends"
 	if s.Begins {
 		what = "PAUSE STORM begins"
 	}
 	if s.ByHand {
-		what += " (by hand)"
+		what += " (manual)"
 	}
 	return what
 }
@@ -266,7 +266,7 @@ func stormEvent(s state.StormEvent) string {
 func (v *View) workers() (t table) {
 	c := columns{-8, 4, 6, 9, 9, 10, 9, 8, 8, 9, 9, 10}
 	headings := []string{"WORKERS", "cpu", "busy%", "frame/s", "ns/frame", "burst", "gap p50", "p99.9", "max", "free",
-		"buffers", "stations"}
+		"buffers", "FDB"}
 	shown := len(headings)
 	if v.Width < 99 {
 		shown -= 2

@@ -26,7 +26,7 @@ func (v *View) lastWord() Line {
 	if v.Now == nil {
 		return Line{"lossless drops: unknown", Bad}
 	}
-	return Line{fmt.Sprintf("lossless drops: unknown; %d when last heard of, %s ago", v.Now.LosslessDrops,
+	return Line{fmt.Sprintf("lossless drops: unknown; %d in the last report, %s ago", v.Now.LosslessDrops,
 		span(float64(v.Silence))), Bad}
 }
 
@@ -49,7 +49,7 @@ func (v *View) summary() Line {
 	if why := r.Configuration.Error; why != "" {
 		return Line{"the last reload was refused: " + firstLine(why), Bad}
 	}
-	text := fmt.Sprintf("%s, %s, up %s, pause storms: %d, configuration %d of %s ago",
+	text := fmt.Sprintf("%s, %s, up %s, pause storms: %d, config %d loaded %s ago",
 		prose.Count(len(r.Ports), "port"),
 		prose.Count(len(r.Workers), "worker"), span(float64(r.UptimeNS)), r.PauseStorms, r.Configuration.Generation,
 		span(float64(r.Time.Sub(r.Configuration.LoadedAt))))
