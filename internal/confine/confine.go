@@ -41,7 +41,7 @@ var Needs = []Capability{
 	{unix.CAP_NET_ADMIN, "cap_net_admin",
 		"sets and restores a device's offloads, queues and qdisc, and attaches the XDP program"},
 	{unix.CAP_NET_RAW, "cap_net_raw", "opens AF_XDP sockets"},
-	{unix.CAP_BPF, "cap_bpf", "loads the XDP program and its map where unprivileged BPF is off, which is the rule"},
+	{unix.CAP_BPF, "cap_bpf", "loads the XDP program and its map where unprivileged BPF is off, as it usually is"},
 	{unix.CAP_IPC_LOCK, "cap_ipc_lock", "registers the frame memory beyond what RLIMIT_MEMLOCK allows"},
 }
 

@@ -44,7 +44,7 @@ func New(to io.Writer, level slog.Level, format Format) (*slog.Logger, *Writer, 
 	case JSON:
 		handler = func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, options) }
 	default:
-		return nil, nil, fmt.Errorf("a log format %q: choose %s or %s", format, Text, JSON)
+		return nil, nil, fmt.Errorf("log format %q does not exist: choose %s or %s", format, Text, JSON)
 	}
 	w := newWriter(to, func(lost uint64) error {
 		r := slog.NewRecord(time.Now(), slog.LevelWarn, "log lines lost", 0)

@@ -57,14 +57,14 @@ func Follow(ctx context.Context, source Source, log *slog.Logger) *Notifier {
 	// connect now: a confined process can't
 	to, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
 	if err != nil {
-		log.Warn("systemd does not listen", "error", err)
+		log.Warn("systemd can't be notified", "error", err)
 		return nil
 	}
 	n := &Notifier{to: to, source: source, log: log, interval: statusInterval}
 	n.tell("STATUS=starting")
 	timeout, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
-		log.Warn("systemd's watchdog is not served", "error", err)
+		log.Warn("watchdog of systemd not served", "error", err)
 	}
 	if timeout > 0 {
 		n.watchdog, n.interval = true, min(n.interval, timeout/3)
@@ -171,6 +171,6 @@ func (n *Notifier) Reload(do func() error) error {
 // tell sends variables in one message. It logs errors.
 func (n *Notifier) tell(variables ...string) {
 	if _, err := n.to.Write([]byte(strings.Join(variables, "\n"))); err != nil {
-		n.log.Warn("systemd was not told", "what", variables, "error", err)
+		n.log.Warn("notification to systemd failed", "message", variables, "error", err)
 	}
 }
