@@ -28,16 +28,19 @@ func captureCommand() *cobra.Command {
 	o := captureOptions{limit: cli.NewSize("1GB")}
 	c := &cobra.Command{
 		Use:   "capture -w FILE",
-		Short: "Write frames to a pcapng file, each with what became of it",
-		Long: `Frames of a running switch go to a pcapng file for Wireshark and tshark. The comment of each says what the switch did with it:
+		Short: "Capture frames to a pcapng file, with what became of each",
+		Long: `Writes frames of a running switch to a pcapng file, for Wireshark and tshark. The
+comment of each frame says what the switch did with it:
 
   verdict=dropped reason=queue_full port=port3 direction=tx cos=0 queue=0 from=port1
 
-The verdict is forwarded, flooded, dropped, consumed (flow control that the port obeys), ignored (flow control that it does not) or
-originated (the switch's own flow control). A frame that is forwarded is seen twice: as it came in and as it went out.
+The verdict is forwarded, flooded, dropped, consumed (flow control that the port honoured), ignored
+(flow control that it did not honour) or originated (flow control sent by the switch itself). A
+forwarded frame appears twice: as it came in and as it went out.
 
-A capture never holds a frame up: what a worker can't copy in passing is not captured, and counted. It ends with a limit, with Ctrl-C, or
-with the switch. A switch does one at a time.`,
+A capture never delays a frame. Frames that a worker has no time to copy are not captured, but
+counted. The capture ends at a limit, with Ctrl-C, or when the switch ends. A switch runs one
+capture at a time.`,
 		Example: `  sluice capture --drops -w drops.pcapng
   sluice capture --port port1,port2 --cos 3 --snaplen 128 --count 10000 -w storage.pcapng
   sluice capture --direction rx -w - | wireshark -k -i -`,
@@ -45,16 +48,16 @@ with the switch. A switch does one at a time.`,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c) },
 	}
 	f, q := c.Flags(), &o.query
-	f.StringVarP(&o.file, "write", "w", "", "the file; - is the standard output")
-	f.StringSliceVar(&q.Devices, "port", nil, "ports to capture at (default all)")
+	f.StringVarP(&o.file, "write", "w", "", "the `file`; - is the standard output")
+	f.StringSliceVar(&q.Devices, "port", nil, "ports to capture (default all)")
 	f.StringVar(&o.direction, "direction", "both", "rx, tx or both")
 	f.StringVar(&o.cos, "cos", "",
-		"classes of service, such as 3,4; flow control frames belong to those that they name (default all)")
-	f.BoolVar(&q.Drops, "drops", false, "only frames that are dropped, and flow control that is ignored")
-	f.IntVar(&q.SnapLength, "snaplen", 0, "bytes to keep of a frame; 0: all")
-	f.Uint64Var(&q.Count, "count", 0, "frames after which to end; 0: any number")
-	f.DurationVar(&q.Duration, "duration", 0, "time after which to end; 0: none")
-	f.Var(&o.limit, "size", "of the file, which ends the capture; 0: any")
+		"classes of service, such as 3,4, with flow control frames about them (default all)")
+	f.BoolVar(&q.Drops, "drops", false, "capture only dropped frames and ignored flow control frames")
+	f.IntVar(&q.SnapLength, "snaplen", 0, "bytes to keep of each frame; 0: all")
+	f.Uint64Var(&q.Count, "count", 0, "end after this number of frames; 0: no limit")
+	f.DurationVar(&q.Duration, "duration", 0, "end after this time; 0: no limit")
+	f.Var(&o.limit, "size", "end when the file reaches this size; 0: no limit")
 	o.flags(c)
 	if err := errors.Join(c.MarkFlagRequired("write"), c.MarkFlagFilename("write", "pcapng")); err != nil {
 		panic(err)
@@ -91,7 +94,7 @@ func (o *captureOptions) parse(c *cobra.Command) (err error) {
 		return fmt.Errorf("--direction %s: %w", o.direction, err)
 	}
 	if c.Flags().Changed("port") && len(q.Devices) == 0 { // an unset shell variable, perhaps
-		return errors.New("--port names none: write devices with commas between them, or leave it out for all")
+		return errors.New("--port is empty: name ports, separated by commas, or leave --port out for all")
 	}
 	if c.Flags().Changed("cos") {
 		if q.CoS, err = capture.ParseCoS(o.cos); err != nil {
@@ -128,7 +131,7 @@ type captureFile struct {
 // check rejects a terminal as output, and a standard output that --json uses as well.
 func (c *captureFile) check(alsoJSON bool) error {
 	if alsoJSON && c.name == "-" {
-		return errors.New("--json and -w - both want the standard output: write to a file, or leave --json out")
+		return errors.New("--json and -w - both write to the standard output: capture to a file, or leave --json out")
 	}
 	if out, ok := c.stdout.(*os.File); ok && c.name == "-" {
 		if _, err := unix.IoctlGetTermios(int(out.Fd()), unix.TCGETS); err == nil {
@@ -184,11 +187,11 @@ func (c *captureFile) close() error {
 func writeCaptured(w io.Writer, s capture.Summary) {
 	fmt.Fprintf(w, "%d of %d frames captured\n", s.Captured, s.Seen)
 	if s.Beyond > 0 {
-		fmt.Fprintf(w, "%d not captured: more than a worker copies in passing; ask for fewer with --port, "+
-			"--direction, --cos or --drops, or for less of each with --snaplen\n", s.Beyond)
+		fmt.Fprintf(w, "%d not captured: the workers had no time to copy them: capture fewer with --port, "+
+			"--direction, --cos or --drops, or less of each with --snaplen\n", s.Beyond)
 	}
 	if s.Full > 0 {
-		fmt.Fprintf(w, "%d not captured: they came faster than they were written; ask for fewer, for less of each "+
-			"with --snaplen, or write to a faster disk\n", s.Full)
+		fmt.Fprintf(w, "%d not captured: they came faster than the file was written: capture fewer, or less of "+
+			"each with --snaplen, or write to a faster disk\n", s.Full)
 	}
 }

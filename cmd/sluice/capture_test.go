@@ -31,7 +31,7 @@ control: {socket: %s}
 func startCapture(t *testing.T, of *program.Running, captures int, socket string, args ...string) *program.Running {
 	t.Helper()
 	p := program.Launch(t, nil, append([]string{"capture", "--socket", socket}, args...)...)
-	of.Await(captures, "msg=capture ", "id=")
+	of.Await(captures, `msg="capture started"`, "id=")
 	return p
 }
 
@@ -202,7 +202,7 @@ func checkRefusals(t *testing.T, socket string) {
 		say  string
 	}{
 		{"--port port9", cli.ExitFailure, "port9 is no port: name one of [port1 port2]"},
-		{"--port=", cli.ExitUsage, "--port names none"},
+		{"--port=", cli.ExitUsage, "--port is empty"},
 		{"--cos=", cli.ExitUsage, "numbers from 0 to 7"},
 		{"--cos 8", cli.ExitUsage, "numbers from 0 to 7"},
 		{"--direction up", cli.ExitUsage, "rx, tx or both"},
@@ -228,14 +228,14 @@ func TestCaptureClientsThatFail(t *testing.T) {
 		t.Errorf("a full disk: exit code %d", code)
 	}
 	full.Await(1, "the capture can't be written", "no space left on device")
-	p.Await(1, "capture broken off")
+	p.Await(1, "capture aborted")
 
 	killed := startCapture(t, p, 2, socket, "-w", filepath.Join(t.TempDir(), "killed.pcapng"))
 	killed.Signal(unix.SIGKILL)
 	killed.ExitCode()
 	one.send(plainFrame(receiverMAC, senderMAC, 100, 90))
 	two.awaitReceived(1)
-	p.Await(1, "capture broken off", "id=2")
+	p.Await(1, "capture aborted", "id=2")
 	last := startCapture(t, p, 3, socket, "--count", "2", "-w", filepath.Join(t.TempDir(), "last.pcapng"))
 	one.send(plainFrame(receiverMAC, senderMAC, 100, 90))
 	if code := last.ExitCode(); code != 0 {

@@ -17,12 +17,17 @@ func checkCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "check -c FILE",
-		Short: "Print the switch that a configuration describes, or its mistakes",
-		Long: `Reads a configuration as run does, checks it as far as that can be done without devices, and prints what comes of it:
-ports, priority groups with their weights, queues, classes, domains. A configuration with errors is answered with all of
-them, each with its line, column and remedy, and exit code 2. A note says so if this machine, or the control group of this process, has
-too little memory left for it: run would refuse to start here. Another one says so if the file is where much else is, such as /etc:
-a confined switch may read all of that.`,
+		Short: "Validate a configuration, and print what it means",
+		Long: `Reads a configuration as run does, validates it without touching a device, and prints
+what it means: ports, priority groups with their weights, queues, QoS domains,
+classes, memory.
+
+If the file has errors, check prints all of them, each with its line, column and a fix, and ends
+with exit code 2.
+
+A note warns if this machine, or the control group of this process, has too little memory left: run
+would refuse to start here. Another one warns if the file is in a directory that holds much else,
+such as /etc: a confined switch can read all of it.`,
 		Example: `  sluice check -c switch.yaml
   sluice check -c examples/bridge.yaml --json   # for programs`,
 		Args: cobra.NoArgs,
@@ -45,12 +50,13 @@ a confined switch may read all of that.`,
 	return c
 }
 
-// checkReport is what comes of a configuration. Sizes are in bytes, rates in bit/s; 0 is none.
+// checkReport is the switch that a configuration describes. Sizes are in bytes, rates in bit/s; 0
+// means none.
 type checkReport struct {
 	OK      bool             `json:"ok"`
 	Ports   []checkedPort    `json:"ports"`
-	ETS     []checkedProfile `json:"ets"` // those that ports have
-	QoS     []checkedDomain  `json:"qos"` // those that ports have
+	ETS     []checkedProfile `json:"ets"` // profiles that ports use
+	QoS     []checkedDomain  `json:"qos"` // domains that ports use
 	Classes []checkedClass   `json:"classes"`
 	Static  []checkedStatic  `json:"static,omitempty"`
 	Memory  checkedMemory    `json:"memory"`
@@ -60,7 +66,7 @@ type checkReport struct {
 type checkedPort struct {
 	Device      string             `json:"device"`
 	Speed       uint64             `json:"speed"`
-	LinkSpeed   uint64             `json:"link_speed"` // unless the device reports another
+	LinkSpeed   uint64             `json:"link_speed"` // used unless the device reports another rate
 	MTU         int                `json:"mtu"`
 	Link        config.Link        `json:"link"`
 	VLANs       []string           `json:"vlans"`
@@ -70,22 +76,22 @@ type checkedPort struct {
 	DefaultCoS  uint8              `json:"default_cos"`
 	STag        config.STag        `json:"s_tag"`
 	FlowControl config.FlowControl `json:"flow_control"`
-	Headroom    int                `json:"headroom"` // of lossless classes that have none of their own
+	Headroom    int                `json:"headroom"` // of lossless classes without a headroom of their own
 	Wire        string             `json:"wire,omitempty"`
 	MACLimit    int                `json:"mac_limit,omitempty"`
 	Storm       checkedStorm       `json:"storm"`
 	Pause       *checkedPause      `json:"pause,omitempty"` // of ports that pause their peers
 }
 
-// checkedPause is what keeps a port's lossless classes lossless in time, in ns at the rate of the
-// link.
+// checkedPause has the times that keep the lossless classes of a port lossless, in ns at the rate
+// of the link.
 type checkedPause struct {
 	NS          int64 `json:"ns"`            // how long a pause lasts
-	RefreshNS   int64 `json:"refresh_ns"`    // after which it is repeated
-	ResponseNS  int64 `json:"response_ns"`   // how late our loop and the peer may be
-	LeastNS     int64 `json:"least_ns"`      // how late our loop alone may be
+	RefreshNS   int64 `json:"refresh_ns"`    // how long after its start a pause is repeated
+	ResponseNS  int64 `json:"response_ns"`   // how much longer than the standard allows it may take to stop the peer
+	LeastNS     int64 `json:"least_ns"`      // the shortest response that the worker can keep to
 	Ring        int   `json:"ring"`          // entries of the receive ring
-	RingWaitsNS int64 `json:"ring_waits_ns"` // for how long the shortest frames may wait in it
+	RingWaitsNS int64 `json:"ring_waits_ns"` // how long the shortest frames may wait in it at line rate
 }
 
 // checkedStorm is in frames a second.
@@ -104,25 +110,25 @@ type checkedStatic struct {
 type checkedProfile struct {
 	Name   string         `json:"name"`
 	Ports  []string       `json:"ports"`
-	Groups []checkedGroup `json:"groups"` // those that go first before the others
+	Groups []checkedGroup `json:"groups"` // strict groups come first
 }
 
 type checkedGroup struct {
 	PG     int            `json:"pg"`
 	Name   string         `json:"name"`
-	Strict bool           `json:"strict"`           // before the others
+	Strict bool           `json:"strict"`           // sends before the other groups
 	Weight int            `json:"weight,omitempty"` // percent
 	Inner  config.Inner   `json:"inner"`
 	Rate   uint64         `json:"rate,omitempty"`
 	Burst  int            `json:"burst,omitempty"`
-	Queues []checkedQueue `json:"queues"` // in the order of their CoS
+	Queues []checkedQueue `json:"queues"` // by CoS
 }
 
 type checkedQueue struct {
 	CoS    int     `json:"cos"`
 	Class  string  `json:"class"`
 	Weight int     `json:"weight,omitempty"` // in the group
-	Least  float64 `json:"least,omitempty"`  // percent of what strict groups leave, when all queues have frames
+	Least  float64 `json:"least,omitempty"`  // percent of what strict groups leave while all queues have frames
 	Rate   uint64  `json:"rate,omitempty"`
 	Burst  int     `json:"burst,omitempty"`
 }
@@ -134,7 +140,7 @@ type checkedDomain struct {
 	PCPToCoS  map[string]int `json:"pcp_to_cos"`
 	DSCPToCoS map[string]int `json:"dscp_to_cos"` // others: default_cos
 	CoSToPCP  map[string]int `json:"cos_to_pcp"`
-	CoSToDSCP map[string]int `json:"cos_to_dscp"` // others: as they came
+	CoSToDSCP map[string]int `json:"cos_to_dscp"` // others: unchanged
 }
 
 type checkedClass struct {
@@ -170,7 +176,7 @@ func newCheckReport(c *config.Config) *checkReport {
 	}
 	unused := func(what, name string) {
 		if name != config.DefaultName {
-			r.Notes = append(r.Notes, fmt.Sprintf("no port has the %s %s", what, name))
+			r.Notes = append(r.Notes, fmt.Sprintf("no port uses the %s %s", what, name))
 		}
 	}
 	for i := range c.ETS {

@@ -8,8 +8,7 @@ import (
 	"sluice/internal/memory"
 )
 
-// checkedMemory is what a switch takes, and whether that is to be had on this machine now. In
-// bytes.
+// checkedMemory is the memory that a switch needs, in bytes, and whether this machine has it now.
 type checkedMemory struct {
 	memory.Need
 	Fits bool `json:"fits"`
@@ -25,7 +24,7 @@ func (r *checkReport) addMemory(c *config.Config, read memory.Reader) {
 		r.Notes = append(r.Notes, err.Error())
 	}
 	if err != nil {
-		r.Notes = append(r.Notes, fmt.Sprintf("a switch would not start here: %v", err))
+		r.Notes = append(r.Notes, fmt.Sprintf("`sluice run` would not start here: %v", err))
 	}
 }
 

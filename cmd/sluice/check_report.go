@@ -59,7 +59,7 @@ func (r *checkReport) printPauses(w io.Writer) {
 	if len(pausing) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "\nport\tlink speed\tpause\trepeated after\tresponse\treceive ring\tframes may wait there for")
+	fmt.Fprintln(w, "\nport\tlink speed\tpause\trepeated after\tresponse\treceive ring\tmax wait in ring")
 	for _, p := range pausing {
 		t, text := p.Pause, func(ns int64) string { return units.Time(time.Duration(ns)) }
 		waits := text(t.RingWaitsNS)
@@ -68,7 +68,7 @@ func (r *checkReport) printPauses(w io.Writer) {
 		}
 		response := text(t.ResponseNS)
 		if t.ResponseNS < t.LeastNS {
-			response += ", and the worker may take " + text(t.LeastNS)
+			response += ", but the worker may take " + text(t.LeastNS)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", p.Device, rateText(p.LinkSpeed), text(t.NS), text(t.RefreshNS),
 			response, t.Ring, waits)
@@ -84,7 +84,7 @@ func (r *checkReport) printLimits(w io.Writer) {
 	if len(limited) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "\nport\taddresses\tbroadcast/s\tmulticast/s\tunknown/s")
+	fmt.Fprintln(w, "\nport\tmac limit\tbroadcast/s\tmulticast/s\tunknown/s")
 	for _, p := range limited {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.Device, countText(p.MACLimit),
 			countText(p.Storm.Broadcast), countText(p.Storm.Multicast), countText(p.Storm.Unknown))
@@ -102,19 +102,19 @@ func (r *checkReport) printStatic(w io.Writer) {
 }
 
 func (p *checkedProfile) print(w io.Writer) {
-	fmt.Fprintf(w, "\nets profile %s, of %s\n", p.Name, strings.Join(p.Ports, ", "))
-	fmt.Fprintln(w, "group\tname\tgoes\tweight\tinside\trate\tburst\tcos")
+	fmt.Fprintf(w, "\nets profile %s of %s\n", p.Name, strings.Join(p.Ports, ", "))
+	fmt.Fprintln(w, "group\tname\tscheduling\tweight\tinside\trate\tburst\tcos")
 	for _, g := range p.Groups {
-		goes, weight := "by weight", fmt.Sprintf("%d%%", g.Weight)
+		scheduling, weight := "by weight", fmt.Sprintf("%d%%", g.Weight)
 		if g.Strict {
-			goes, weight = "first", nothing
+			scheduling, weight = "strict", nothing
 		}
 		var cos []int
 		for _, q := range g.Queues {
 			cos = append(cos, q.CoS)
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			g.PG, g.Name, goes, weight, g.Inner, rateText(g.Rate), sizeText(g.Burst), prose.Join(cos, ","))
+			g.PG, g.Name, scheduling, weight, g.Inner, rateText(g.Rate), sizeText(g.Burst), prose.Join(cos, ","))
 	}
 	fmt.Fprintln(w, "\nqueue\tclass\tgroup\tweight\tat least\trate\tburst")
 	for cos := range 8 {
@@ -135,14 +135,14 @@ func (p *checkedProfile) print(w io.Writer) {
 }
 
 func (d *checkedDomain) print(w io.Writer) {
-	fmt.Fprintf(w, "\nqos domain %s, of %s: trusts %s\n", d.Name, strings.Join(d.Ports, ", "), d.Trust)
+	fmt.Fprintf(w, "\nqos domain %s of %s: trust %s\n", d.Name, strings.Join(d.Ports, ", "), d.Trust)
 	if d.Trust == config.TrustDSCP {
 		fmt.Fprintf(w, "dscp to cos\t%s, others: default_cos\n", mapText(d.DSCPToCoS))
 	}
 	fmt.Fprintf(w, "pcp to cos\t%s\n", mapText(d.PCPToCoS))
 	fmt.Fprintf(w, "cos to pcp\t%s\n", mapText(d.CoSToPCP))
 	if len(d.CoSToDSCP) > 0 {
-		fmt.Fprintf(w, "cos to dscp\t%s, others: as they came\n", mapText(d.CoSToDSCP))
+		fmt.Fprintf(w, "cos to dscp\t%s, others: unchanged\n", mapText(d.CoSToDSCP))
 	}
 }
 

@@ -79,8 +79,8 @@ func TestCheckSwitchA(t *testing.T) {
 		t.Errorf("class %+v", c)
 	}
 	checkWords(t, check(t, "-c", file),
-		"ets profile ets1, of 10ge1-0-1, 10ge1-0-2", "0 lan by weight 60% drr – – 0,1,2,4,5,6",
-		"15 ipc first – strict – – 7",
+		"ets profile ets1 of 10ge1-0-1, 10ge1-0-2", "0 lan by weight 60% drr – – 0,1,2,4,5,6",
+		"15 ipc strict – strict – – 7",
 		"3 fcoe 1 1 40.0% – –", "fcoe 3 never")
 }
 
@@ -119,12 +119,13 @@ ports:
 		"sw0 10G 3.355ms 1.677ms 300us 4096 197us, less than response",
 		"sw1 2.5G 13.421ms 6.71ms 1ms 4096 795us, less than response",
 		"sw0 100 1000 – –", "02:00:00:00:00:01 100 sw0",
-		"ets profile fair, of sw0", "2 pg2 by weight 75% drr 2.5G 64KiB 0,1",
+		"ets profile fair of sw0", "2 pg2 by weight 75% drr 2.5G 64KiB 0,1",
 		"5 rest by weight 25% strict – – 2,3,4,5,6,7",
 		"0 cos0,1,2,4,5,6,7 2 1 25.0% – –", "1 cos0,1,2,4,5,6,7 2 2 50.0% 500M –", "3 rdma 5 – – – –",
-		"ets profile default, of sw1", "0 lan by weight 50% drr", "qos domain roce, of sw0: trusts dscp",
-		"dscp to cos 4→1 26→3, others: default_cos", "cos to pcp 0→0 1→2 2→2", "cos to dscp 6→48, others: as they came",
-		"rdma 3 never 16KiB 4MB of the port 2MB – 150KB to 1500KB, 20% yes", "note: no port has the ets profile idle")
+		"ets profile default of sw1", "0 lan by weight 50% drr", "qos domain roce of sw0: trust dscp",
+		"dscp to cos 4→1 26→3, others: default_cos", "cos to pcp 0→0 1→2 2→2", "cos to dscp 6→48, others: unchanged",
+		"rdma 3 never 16KiB 4MB of the port 2MB – 150KB to 1500KB, 20% yes",
+		"note: no port uses the ets profile idle")
 }
 
 // TestCheckPauses checks how early a port repeats pauses. Ports without flow control or lossless
@@ -143,7 +144,7 @@ func TestCheckPauses(t *testing.T) {
 		t.Errorf("%+v, %+v", r.Ports[0], p)
 	}
 	checkWords(t, check(t, "-c", readable(t, lossless+"ports: [{device: sw0, speed: 10G, response: 20us}]\n")),
-		"sw0 10G 3.355ms 1.677ms 20us, and the worker may take 26us 4096 197us")
+		"sw0 10G 3.355ms 1.677ms 20us, but the worker may take 26us 4096 197us")
 	if p := r.Ports[1].Pause; p != nil {
 		t.Errorf("sw1 has pauses: %+v", p)
 	}
@@ -162,7 +163,7 @@ func TestPortsOnOtherLinks(t *testing.T) {
 	notes := portTables(&state.Switch{Ports: []state.Port{{Name: "a", Speed: 20e6, LinkSpeed: 1e9},
 		{Name: "b", Speed: 1e9, LinkSpeed: 1e9},
 		{Name: "of an older switch", Speed: 1e9}}})[0].notes
-	if len(notes) != 1 || notes[0] != "a: its link has 1G, by which pauses and headroom count" {
+	if len(notes) != 1 || notes[0] != "a: its link runs at 1G, and pauses and headroom follow that rate" {
 		t.Errorf("%q", notes)
 	}
 }

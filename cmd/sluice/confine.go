@@ -21,7 +21,12 @@ import (
 
 // errNotConfined ends a switch that can't be confined. The switch has only just started, so nothing
 // depends on it yet.
-var errNotConfined = errors.New("can't be confined: run with --no-confine to do without")
+var errNotConfined = errors.New("the process can't be confined")
+
+// notConfined adds errNotConfined and what to do to an error.
+func notConfined(err error) error {
+	return fmt.Errorf("%w: %w: use --no-confine to run without the sandbox", errNotConfined, err)
+}
 
 // confineWhenReady confines the process to p: partly before Run, and completely when the ports of
 // the switch are open. The returned context is done when ctx is done or confinement fails.
@@ -29,7 +34,7 @@ func confineWhenReady(ctx context.Context, s *control.Switch, p confine.Params, 
 	log *slog.Logger) context.Context {
 	confined, abort := context.WithCancelCause(ctx)
 	if err := confine.Forgo(); err != nil {
-		abort(fmt.Errorf("%w: %w", errNotConfined, err))
+		abort(notConfined(err))
 		return confined
 	}
 	go func() {
@@ -43,7 +48,7 @@ func confineWhenReady(ctx context.Context, s *control.Switch, p confine.Params, 
 		}
 		is, err := confine.Apply(p)
 		if err != nil {
-			abort(fmt.Errorf("%w: %w", errNotConfined, err))
+			abort(notConfined(err))
 			return
 		}
 		logConfinement(is, file, log)
@@ -60,7 +65,7 @@ func reach(c *config.Config, file string, waits bool, log *slog.Logger) (p confi
 	}
 	// Ports create it, but too late if they wait for their device.
 	if err := afxdp.MakeStateDirectory(); err != nil {
-		log.Warn("what devices were set to can't be kept", "error", err)
+		log.Warn("original settings of devices can't be saved", "error", err)
 	}
 	// A control socket in another directory is not removed at the end; the next switch replaces it.
 	// That directory may hold anything, so it is not made writable.
@@ -98,8 +103,8 @@ func sharedNotes(directories []string) (notes []string) {
 		info, err := os.Stat(d)
 		if d == "/" || d == "/etc" || err == nil && info.Mode().Perm()&0o002 != 0 {
 			notes = append(notes,
-				fmt.Sprintf("a confined switch may read all of %s, where a file of its configuration is: "+
-					"a directory of its own, such as /etc/sluice, keeps the rest out of its reach", d))
+				fmt.Sprintf("a confined switch can read everything in %s, because a file of its configuration is "+
+					"there: move the file to a directory of its own, such as /etc/sluice", d))
 		}
 	}
 	return notes
@@ -135,16 +140,16 @@ func filesOfWeb(file string) []string {
 func logConfinement(is confine.Confinement, file string, log *slog.Logger) {
 	log.Info("confined", "capabilities", is.Capabilities, "landlock", is.Landlock, "seccomp", is.Seccomp)
 	if is.Landlock == 0 {
-		log.Warn("no landlock, so all files of this user are within reach: boot a kernel that has it, with landlock " +
-			"among those of lsm=, and in a container let it be used")
+		log.Warn("no landlock: the process can access all files of this user: boot a kernel that has landlock and " +
+			"names it in lsm=, and in a container allow its system calls")
 	}
 	if !is.Seccomp {
-		log.Warn("no system call is refused: the kernel has no seccomp filters, or those of this architecture are " +
-			"not known")
+		log.Warn("no seccomp filter: all system calls are allowed, because the kernel has no seccomp filters, or " +
+			"sluice has none for this architecture")
 	}
 	f, err := os.Open(file)
 	if err != nil { // root needs a capability, now dropped, to read other users' files
-		log.Warn("the configuration can't be read any more, so no reload will succeed: make it this user's own",
+		log.Warn("the configuration can't be read any more, so every reload will fail: make this user its owner",
 			"error", err)
 		return
 	}

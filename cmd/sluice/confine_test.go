@@ -170,7 +170,7 @@ func TestConfinedFromConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := program.Launch(t, s.Home, "run", "-c", file)
-	p.Await(1, "level=WARN", "no reload will succeed", "permission denied")
+	p.Await(1, "level=WARN", "every reload will fail", "permission denied")
 	p.Signal(unix.SIGHUP)
 	p.Await(1, "configuration not reloaded", "permission denied")
 	write(t, file, smallSwitch)
@@ -230,7 +230,7 @@ func TestSharedDirectory(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		note := "may read all of " + directory
+		note := "can read everything in " + directory
 		var r checkReport
 		if check(t, "-c", file, "--json").Document(&r); strings.Contains(strings.Join(r.Notes, "\n"), note) != shared {
 			t.Errorf("shared: %t, notes %q", shared, r.Notes)

@@ -22,18 +22,26 @@ func doctorCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor [-c FILE]",
-		Short: "Say what is wrong with the machine, and what mends it",
-		Long: `Looks at the machine, and with a configuration at its devices, before a switch is started or while it runs: kernel,
-memory, hugepages, limits, capabilities, CPUs, clock; of each device link, driver, zero-copy, MTU, queues, rings, offloads, XDP
-programs, PAUSE and PFC in hardware; how long the loop of a worker pauses, and whether headroom covers that; who sends, and whether the
-transmitter has its CPU to itself.
+		Short: "Check the machine, and suggest a fix for each problem",
+		Long: `Checks the machine and, with a configuration, its devices, before a switch starts or
+while it runs:
 
-Each line is ok, a warning (it works, but slower or less surely) or an error (the switch would not start, or would lose
-lossless frames), and what can be mended has the command for it, or the line of the configuration, on the next. Nothing is
-changed. A worker's loop is run on its CPU for half a second, where that disturbs no program of Sluice; beside a switch that answers,
-nothing is measured and its own counters are read. Exit code 1 if there is an error.`,
-		Example: `  sluice doctor                  # the machine alone
-  sluice doctor -c switch.yaml   # and the devices; beside the switch, if it runs`,
+  machine   kernel, memory, hugepages, limits, capabilities, CPUs, clock
+  devices   link, driver, zero-copy, MTU, queues, rings, offloads, XDP programs, PAUSE and PFC in
+            hardware
+  workers   the longest gap of a worker's loop, and whether the headroom covers it
+  sending   whether the sockets or the transmitter send, and whether the transmitter has its CPU to
+            itself
+
+Each line is ok, a warning (it works, but slower or less reliably) or an error (the switch would not
+start, or would lose lossless frames). The next line has the fix, if there is one: a command, or a
+line of the configuration. doctor itself changes nothing.
+
+To measure the gap, doctor runs a worker's loop on its CPU for half a second, unless that would
+disturb a program of Sluice. If a switch answers, doctor measures nothing and reads the counters of
+that switch. Exit code 1 if there is an error.`,
+		Example: `  sluice doctor                  # the machine, and the switch if one runs
+  sluice doctor -c switch.yaml   # and the devices of this file`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !c.Flags().Changed("socket") {
@@ -61,7 +69,7 @@ nothing is measured and its own counters are read. Exit code 1 if there is an er
 		},
 	}
 	c.Flags().StringVarP(&file, "config", "c", "",
-		"the configuration, YAML; without it that of the running switch, if one answers")
+		"the configuration, a YAML `file` (default that of the running switch, if one answers)")
 	socketFlag(c, &socket)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return c
@@ -142,11 +150,11 @@ func printFindings(w io.Writer, r *doctor.Report, asJSON bool) error {
 		fmt.Fprintf(w, "%-7s  %-*s  %s\n", f.Status, widest, f.Subject, f.Text)
 		switch {
 		case f.At != "" && f.Fix != "":
-			fmt.Fprintf(w, "%-7s  %-*s  mend, at %s: %s\n", "", widest, "", f.At, f.Fix)
+			fmt.Fprintf(w, "%-7s  %-*s  fix, at %s: %s\n", "", widest, "", f.At, f.Fix)
 		case f.At != "":
 			fmt.Fprintf(w, "%-7s  %-*s  at %s\n", "", widest, "", f.At)
 		case f.Fix != "":
-			fmt.Fprintf(w, "%-7s  %-*s  mend: %s\n", "", widest, "", f.Fix)
+			fmt.Fprintf(w, "%-7s  %-*s  fix: %s\n", "", widest, "", f.Fix)
 		}
 	}
 	_, err := fmt.Fprintf(w, "errors: %d, warnings: %d\n", r.Errors, r.Warnings)

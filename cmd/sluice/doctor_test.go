@@ -221,7 +221,7 @@ func TestDoctorOfOthers(t *testing.T) {
 	x := &examination{t: t, home: s.Home, file: readable(t, text), socket: socket, program: copyOfTest(t),
 		user: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	for _, test := range []struct{ socket, about, say string }{
-		{socket, "switch", "root and its group only"}, {socket, "port1", "only root can see"},
+		{socket, "switch", "only root and its group"}, {socket, "port1", "only root can see"},
 		{nowhere, "port1", "only root can see"},
 	} {
 		x.socket = test.socket
@@ -500,7 +500,7 @@ func TestDoctorText(t *testing.T) {
 	}
 	text := p.Output.String()
 	t.Log(text)
-	for _, words := range []string{"ok       kernel ", "error    port2 ", "mend: ip link set dev port2 up\n",
+	for _, words := range []string{"ok       kernel ", "error    port2 ", "fix: ip link set dev port2 up\n",
 		"errors: 1, warnings: "} {
 		if !strings.Contains(text, words) {
 			t.Errorf("%q is missing", words)
@@ -524,7 +524,7 @@ func TestDoctorFixesThePeer(t *testing.T) {
 	p := program.StartSwitch(t, s.Home, text)
 	for port, want := range map[string][]string{
 		"port1": {"copy (native) resident"},
-		"port2": {"copy (native) xsk", "port2: its socket sends, and not the transmitter: the device accepts no frames"},
+		"port2": {"copy (native) xsk", "port2: its socket sends instead of the transmitter: the device accepts no frames"},
 	} {
 		shown := x.showPorts(socket)
 		for _, words := range want {
@@ -591,7 +591,7 @@ func TestNoTransmitter(t *testing.T) {
 	x := &examination{t: t, home: s.Home}
 	shown := strings.Join(strings.Fields(x.showPorts(socket)), " ")
 	for _, words := range []string{"copy (native) xsk",
-		"port2: its socket sends, and not the transmitter: transmitter: CPU 4000: invalid argument"} {
+		"port2: its socket sends instead of the transmitter: transmitter: CPU 4000: invalid argument"} {
 		if !strings.Contains(shown, words) {
 			t.Errorf("no %q in %s", words, shown)
 		}

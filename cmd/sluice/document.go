@@ -19,7 +19,7 @@ func writeDocument(w io.Writer, object any) error {
 	}
 	fields, is := bytes.CutPrefix(encoded, []byte("{"))
 	if !is {
-		return fmt.Errorf("%T is no JSON object", object)
+		return fmt.Errorf("%T is not a JSON object", object)
 	}
 	separator := ","
 	if fields[0] == '}' {

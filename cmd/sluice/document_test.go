@@ -20,6 +20,7 @@ import (
 	"sluice/internal/capture"
 	"sluice/internal/console"
 	"sluice/internal/doctor"
+	"sluice/internal/prose"
 	"sluice/internal/state"
 )
 
@@ -29,37 +30,58 @@ const jsonFile = "../../docs/json.md"
 
 const jsonIntroduction = `# JSON documents
 
-What commands print with ` + "`--json`" + `: one document a line. A test writes this file from the types that
-the program writes (` + "`go test ./cmd/sluice -run TestJSONReference -update-json`" + `).
+This page describes what commands print with ` + "`--json`" + `: one document per line. A test writes the page
+from the types that the program encodes
+(` + "`go test ./cmd/sluice -run TestJSONReference -update-json`" + `).
 
-The first field of each document below is ` + "`schema`" + `, an integer: the version of the format that this
-file describes, now %d.
+The first field of each document below is ` + "`schema`" + `, an integer: the version of the format. This page
+describes version %d.
 
-**Views.** The document of a view (` + "`sluice show ports --json`" + `) is a [Switch](#switch) without those of ` + "`alarms`, `ports`, `workers`" + `
-and ` + "`fdb`" + ` that the view does not draw. A filter removes the ports, alarms and addresses that it does not name, of a port the entries
-of ` + "`by_cos`, `drops`, `paused_peer`, `paused` and `storms`" + `, and all parts that do not tell apart what it names, such as ` + "`workers`" + `.
+**Views.** The document of a view, such as ` + "`sluice show ports --json`" + `, is a [Switch](#switch). Of
+the fields ` + "`alarms`" + `, ` + "`ports`" + `, ` + "`workers`" + ` and ` + "`fdb`" + `, it has those that the view shows. A filter
+removes
 
-**Since 1** (the state of a switch): all durations are in ns (` + "`gap_*_ns`" + `, ` + "`ago_ns`" + `, ` + "`paused_ns`" + `, ` + "`paused_peer_ns`" + `
-instead of ` + "`_us`" + ` and ` + "`_ms`" + `); ` + "`ever`" + ` is ` + "`max`" + `; ` + "`pause_heard`" + ` is ` + "`pause_received`" + `. ` + "`peak_*_cells`" + ` and a pool's ` + "`cells`" + ` and
-` + "`headroom_cells`" + `, which said the same as the levels beside them, are gone.
-
-**Since 2** (the state of a switch): views had tables of their own (` + "`drops`" + `, ` + "`pg`" + `, ` + "`rates`" + ` and others), and are parts of
-the state now; ` + "`alarms`" + ` is only in those of ` + "`show`" + ` and ` + "`show drops`" + `. What is counted in cells, bytes or bit/s says so in its name (` + "`used_cells`" + `, ` + "`peak_cells`" + `, ` + "`max_cells`" + `,
-` + "`limit_cells`" + `, ` + "`reserved_cells`" + `, ` + "`reserved_limit_cells`" + `, ` + "`mtu_bytes`" + `, ` + "`speed_bps`" + `, ` + "`link_speed_bps`" + `); ` + "`cells_in_use`" + ` is ` + "`used_cells`" + `. The fields of
-` + "`driver`" + ` are written as all others (` + "`rx_dropped`" + `). ` + "`stations`" + `, ` + "`stations_*`" + `, ` + "`own_addresses_seen`" + ` and ` + "`unknown_destinations`" + ` of a worker are fields of
-` + "`fdb`" + ` (` + "`entries`" + `, ` + "`learned`" + `, …), where ` + "`no_room`" + ` is ` + "`table_full`" + ` and ` + "`port_full`" + `; ` + "`sources.own_address`" + ` is ` + "`sources.own`" + `.
+- the ports, alarms and FDB entries that it excludes;
+- of a port, the entries of ` + "`by_cos`, `drops`, `paused_peer`, `paused` and `storms`" + ` that it
+  excludes;
+- the parts that do not distinguish what the filter names, such as ` + "`workers`" + `.
 
 **Stability.** As long as ` + "`schema`" + ` is the same, no field is removed, renamed, or given another type,
 unit or meaning. Any release may add fields, and words to fields that have a fixed set of them,
 without a new version: ignore those that you don't know. The order of fields is not fixed. A release
-that breaks this raises ` + "`schema`" + ` and says so in its notes. The documents of headroom
-and of sluice-lab are results of a measurement or computation; they have no schema version.
+that breaks this raises ` + "`schema`" + ` and says so in its notes. The documents of ` + "`headroom`" + ` and of
+` + "`sluice-lab`" + ` are results of a computation or measurement; they have no schema version.
 
-Counters only grow while the switch runs, with these exceptions. After ` + "`sluice clear counters`" + `, those of ports
-and of addresses, ` + "`lossless_drops`" + ` and ` + "`pause_storms`" + `, count from zero; ` + "`counters_cleared`" + ` is when that was, or null if they count from
-the start, and ` + "`lossless_drops_total`" + ` goes on. Those of a port that is taken out and put in again begin anew, and
-those of a ` + "`driver`" + ` when its device is opened again, and those of pauses and storms when flow control or the watchdog is turned off. Durations are in ns, and their names end with ` + "`_ns`" + `; times
-of day are RFC 3339.
+**Counters** only grow while the switch runs, with these exceptions:
+
+- After ` + "`sluice clear counters`" + `, the counters of ports and of the FDB, ` + "`lossless_drops`" + ` and
+  ` + "`pause_storms`" + ` count from zero. ` + "`counters_cleared`" + ` has the time of that, or is null if they count
+  from the start. ` + "`lossless_drops_total`" + ` continues.
+- The counters of a port restart when the port is removed and added again.
+- The counters of a ` + "`driver`" + ` restart when its device is opened again.
+- The counters of pauses and storms restart when flow control or the watchdog is turned off.
+
+**Units.** Durations are in ns, and their names end in ` + "`_ns`" + `. Times of day are as in RFC 3339.
+
+**Changes since version 1**, in the state of a switch:
+
+- All durations are in ns (` + "`gap_*_ns`" + `, ` + "`ago_ns`" + `, ` + "`paused_ns`" + `, ` + "`paused_peer_ns`" + ` instead of ` + "`_us`" + ` and
+  ` + "`_ms`" + `).
+- ` + "`ever`" + ` is now ` + "`max`" + `, and ` + "`pause_heard`" + ` is ` + "`pause_received`" + `.
+- ` + "`peak_*_cells`" + `, and the ` + "`cells`" + ` and ` + "`headroom_cells`" + ` of a pool, are gone: the levels beside them
+  have the same numbers.
+
+**Changes since version 2**, in the state of a switch:
+
+- Views had tables of their own (` + "`drops`" + `, ` + "`pg`" + `, ` + "`rates`" + ` and others). Now they are parts of the
+  state, and ` + "`alarms`" + ` is only in those of ` + "`show`" + ` and ` + "`show drops`" + `.
+- Numbers in cells, bytes or bit/s have their unit in their names: ` + "`used_cells`" + `, ` + "`peak_cells`" + `,
+  ` + "`max_cells`" + `, ` + "`limit_cells`" + `, ` + "`reserved_cells`" + `, ` + "`reserved_limit_cells`" + `, ` + "`mtu_bytes`" + `, ` + "`speed_bps`" + `,
+  ` + "`link_speed_bps`" + `. ` + "`cells_in_use`" + ` is now ` + "`used_cells`" + `.
+- The fields of ` + "`driver`" + ` are written like all others (` + "`rx_dropped`" + `).
+- ` + "`stations`" + `, ` + "`stations_*`" + `, ` + "`own_addresses_seen`" + ` and ` + "`unknown_destinations`" + ` of a worker are now
+  fields of ` + "`fdb`" + ` (` + "`entries`" + `, ` + "`learned`" + `, …), where ` + "`no_room`" + ` is now ` + "`table_full`" + ` and ` + "`port_full`" + `.
+  ` + "`sources.own_address`" + ` is now ` + "`sources.own`" + `.
 `
 
 // jsonDocuments are the documents that have a type of their own.
@@ -121,7 +143,7 @@ func (r *jsonReference) describe(of reflect.Type) {
 	comments := r.commentsOf(of.PkgPath())
 	fmt.Fprintf(r, "\n### %s\n\n", title(of))
 	if comment := comments[of.Name()]; comment != "" {
-		fmt.Fprintf(r, "%s\n\n", comment)
+		fmt.Fprintf(r, "%s\n\n", prose.Wrap(comment, 100, ""))
 	}
 	r.WriteString("| field | type | meaning |\n|---|---|---|\n")
 	var inner []reflect.Type

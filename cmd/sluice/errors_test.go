@@ -228,10 +228,10 @@ func TestWrongCalls(t *testing.T) {
 		{[]string{"storm", "on", "port1", "--cos", "9"}, cli.ExitUsage, []string{"--cos 9", "0 to 7"}},
 		{[]string{"storm", "off", "port1", "--cos", "3,-1"}, cli.ExitUsage, []string{"--cos -1", "0 to 7"}},
 		{[]string{"clear", "fdb", "--vlan", "5000"}, cli.ExitUsage,
-			[]string{"--vlan 5000", "1 to 4094", "leave it out"}},
+			[]string{"--vlan 5000", "1 to 4094", "leave --vlan out"}},
 		{[]string{"clear", "fdb", "--vlan", "0"}, cli.ExitUsage, []string{"--vlan 0", "1 to 4094"}},
-		{[]string{"clear", "fdb", "--port="}, cli.ExitUsage, []string{"--port names none", "write a device"}},
-		{[]string{"capture", "--json", "-w", "-"}, cli.ExitUsage, []string{"--json and -w -", "write to a file"}},
+		{[]string{"clear", "fdb", "--port="}, cli.ExitUsage, []string{"--port is empty", "name a port"}},
+		{[]string{"capture", "--json", "-w", "-"}, cli.ExitUsage, []string{"--json and -w -", "capture to a file"}},
 		{[]string{"headroom", "--speed", "10"}, cli.ExitUsage, []string{"1M to 400G"}},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {

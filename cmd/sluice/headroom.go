@@ -40,13 +40,22 @@ func headroomCommand() *cobra.Command {
 	var o headroomOptions
 	c := &cobra.Command{
 		Use:   "headroom",
-		Short: "Compute what a lossless class needs beyond its threshold",
-		Long: `Computes the headroom of a lossless class on one link, by the formula of a document, of a driver or of the wire
-itself. Where a document errs or leaves something out, the notes say so.
+		Short: "Compute the headroom that a lossless class needs on a link",
+		Long: `Computes the headroom of a lossless class on one link: the buffer that it needs
+beyond its threshold. Each method is the formula of a document, of a driver, or of
+the wire itself. Notes say where a document is wrong or leaves something out.
 
-Methods: cisco, cisco-wire (preamble and gap counted), dc-farm, annex-o (802.1Q Annex O as Intel's and Wangxun's drivers
-code it, which add 20 B to an MTU for the frame on the link: 9216 is 9236), sonic, exact (no sequence of frames needs more, and one needs that), measured (exact between ends in software),
-and all, which compares them. Without --gap, measured runs a worker on one CPU to find its worst gap.`,
+  cisco       Cisco, "Priority Flow Control: Build Reliable Layer 2 Infrastructure" (2009)
+  cisco-wire  the same, with preamble and gap counted
+  dc-farm     DC Farm, "In-depth analysis of PFC processing"
+  annex-o     802.1Q Annex O as the drivers of Intel and Wangxun implement it. They add 20 B to an
+              MTU for the frame on the link: 9216 becomes 9236
+  sonic       SONiC on Mellanox switches
+  exact       the worst case on the wire: one sequence of frames needs it, and none needs more
+  measured    exact, for two ends in software
+  all         compares all methods
+
+Without --gap, measured runs a worker on one CPU to find its longest gap.`,
 		Example: `  sluice headroom --speed 10G --cable 300m
   sluice headroom --method all --speed 100G --cable 2km --json
   sluice headroom --method measured --gap 100us --in-flight 64KB`,
@@ -72,27 +81,28 @@ and all, which compares them. Without --gap, measured runs a worker on one CPU t
 func (o *headroomOptions) linkFlags(f *pflag.FlagSet) {
 	p := &o.params
 	o.speed, o.cable = cli.NewRate("10G"), cli.NewLength("100m")
-	f.Var(&o.speed, "speed", "of the link, bit/s")
+	f.Var(&o.speed, "speed", "rate of the link, bit/s")
 	f.Var(&o.cable, "cable", "length of the cable")
-	f.StringVar(&o.medium, "medium", string(headroom.Fibre), fmt.Sprintf("of the cable, one of %v", headroom.Media()))
-	f.IntVar(&p.MTUOwn, "mtu-own", 1522, "bytes with FCS: the longest frame of any class that we send")
-	f.IntVar(&p.MTUPeer, "mtu-peer", 1522, "bytes with FCS: the longest frame of the class that the peer sends")
-	f.IntVar(&p.Cell, "cell", 160, "bytes of accounting cell")
+	f.StringVar(&o.medium, "medium", string(headroom.Fibre),
+		fmt.Sprintf("medium of the cable, one of %v", headroom.Media()))
+	f.IntVar(&p.MTUOwn, "mtu-own", 1522, "longest frame of any class that the switch sends, bytes with FCS")
+	f.IntVar(&p.MTUPeer, "mtu-peer", 1522, "longest frame of the class that the peer sends, bytes with FCS")
+	f.IntVar(&p.Cell, "cell", 160, "size of an accounting cell, bytes")
 	f.IntVar(&o.unstored, "unstored", -1,
-		"bytes of a frame that are not stored; -1: 4, the FCS, for exact and measured, 0 for others")
-	f.DurationVar(&o.transceivers, "transceivers", 0, "what those of both ends together delay a frame")
+		"bytes of a frame that are not stored; -1: 4 (the FCS) for exact and measured, else 0")
+	f.DurationVar(&o.transceivers, "transceivers", 0, "delay of a frame in the transceivers of both ends together")
 	f.IntVar(&p.ResponseBits, "response", 0,
-		"bit times in which the peer stops, for exact and measured; 0: the standard's")
+		"bit times until the peer stops, for exact and measured; 0: those of the standard")
 }
 
 func (o *headroomOptions) softwareFlags(f *pflag.FlagSet) {
 	o.inFlight, o.peersRing = cli.NewSize("64KB"), cli.NewSize("0B")
-	f.DurationVar(&o.gap, "gap", 0, "measured: the worst gap of our loop; without this flag it is measured")
-	f.Var(&o.inFlight, "in-flight", "measured: what our TX ring may hold, as in_flight of a port")
+	f.DurationVar(&o.gap, "gap", 0, "measured: longest gap of the worker's loop (default: measured on this machine)")
+	f.Var(&o.inFlight, "in-flight", "measured: bytes that the TX ring of the switch may hold (in_flight)")
 	f.IntVar(&o.lossless, "lossless", 1,
-		"measured: lossless classes of service of the port, whose PFC frames may be in the TX ring, too")
-	f.DurationVar(&o.peerGap, "peer-gap", 0, "measured: the worst gap of the peer's loop; 0: it is hardware")
-	f.Var(&o.peersRing, "peer-in-flight", "measured: what the peer's TX ring may hold")
+		"measured: lossless classes of the port; their PFC frames may be in the TX ring too")
+	f.DurationVar(&o.peerGap, "peer-gap", 0, "measured: longest gap of the peer's loop; 0: the peer is hardware")
+	f.Var(&o.peersRing, "peer-in-flight", "measured: bytes that the TX ring of the peer may hold")
 	f.DurationVar(&o.measure, "measure", 2*time.Second, "measured: how long to measure the gap")
 	f.IntVar(&o.cpu, "cpu", -1, "measured: CPU to measure on; -1: the last one allowed")
 }
@@ -100,14 +110,14 @@ func (o *headroomOptions) softwareFlags(f *pflag.FlagSet) {
 func (o *headroomOptions) sonicFlags(f *pflag.FlagSet) {
 	s := &o.params.SONiC
 	def := headroom.SONiCDefaults()
-	f.IntVar(&s.LosslessMTU, "sonic-lossless-mtu", def.LosslessMTU, "sonic: bytes, mtu of LOSSLESS_TRAFFIC_PATTERN")
-	f.IntVar(&s.SmallPackets, "sonic-small-packets", def.SmallPackets, "sonic: percent, small_packet_percentage")
-	f.IntVar(&s.PortMTU, "sonic-port-mtu", def.PortMTU, "sonic: bytes")
-	f.IntVar(&s.Pipeline, "sonic-pipeline", def.Pipeline, "sonic: bytes, pipeline_latency")
-	f.IntVar(&s.MACPHY, "sonic-mac-phy", def.MACPHY, "sonic: bytes, mac_phy_delay")
-	f.IntVar(&s.Gearbox, "sonic-gearbox", def.Gearbox, "sonic: bytes, one way")
-	f.IntVar(&s.Quanta, "sonic-quanta", def.Quanta, "sonic: the peer's response; 0: by speed")
-	f.BoolVar(&s.SharedPool, "sonic-shared-pool", def.SharedPool, "sonic: there is a shared headroom pool")
+	f.IntVar(&s.LosslessMTU, "sonic-lossless-mtu", def.LosslessMTU, "sonic: mtu of LOSSLESS_TRAFFIC_PATTERN, bytes")
+	f.IntVar(&s.SmallPackets, "sonic-small-packets", def.SmallPackets, "sonic: small_packet_percentage")
+	f.IntVar(&s.PortMTU, "sonic-port-mtu", def.PortMTU, "sonic: MTU of the port, bytes")
+	f.IntVar(&s.Pipeline, "sonic-pipeline", def.Pipeline, "sonic: pipeline_latency, bytes")
+	f.IntVar(&s.MACPHY, "sonic-mac-phy", def.MACPHY, "sonic: mac_phy_delay, bytes")
+	f.IntVar(&s.Gearbox, "sonic-gearbox", def.Gearbox, "sonic: delay of the gearbox in one direction, bytes")
+	f.IntVar(&s.Quanta, "sonic-quanta", def.Quanta, "sonic: response of the peer, quanta; 0: by speed")
+	f.BoolVar(&s.SharedPool, "sonic-shared-pool", def.SharedPool, "sonic: the switch has a shared headroom pool")
 }
 
 // complete checks the flags and sets the parameters that flags do not set directly.
@@ -183,14 +193,14 @@ func (o *headroomOptions) measureGap(c *cobra.Command) (*gapReport, error) {
 		}
 	}
 	fmt.Fprintf(c.ErrOrStderr(),
-		"measuring the gaps of a worker on CPU %d for %v (--gap gives the worst one instead)\n",
+		"measuring the gaps of a worker on CPU %d for %v (--gap sets the longest one instead)\n",
 		cpu, o.measure)
 	gap, err := loopgap.Measure(c.Context(), cpu, o.measure)
 	if err != nil {
 		return nil, err
 	}
 	if err := c.Context().Err(); err != nil {
-		return nil, fmt.Errorf("measuring was interrupted: %w", err)
+		return nil, fmt.Errorf("measuring the gaps was interrupted: %w", err)
 	}
 	return newGapReport(cpu, &gap), nil
 }

@@ -31,7 +31,7 @@ type gapReport struct {
 
 func (g *gapReport) String() string {
 	return fmt.Sprintf(
-		"measured on CPU %d over %d iterations: median gap %v, 99.9 %% within %v, worst %v, two in a row %v",
+		"measured on CPU %d over %d iterations: median gap %v, 99.9 %% within %v, longest %v, longest two in a row %v",
 		g.CPU, g.Iterations, time.Duration(g.P50), time.Duration(g.P999), time.Duration(g.Max), time.Duration(g.Wait))
 }
 
@@ -52,12 +52,12 @@ func (o *headroomOptions) print(w io.Writer, r *headroomReport) error {
 	}
 	fmt.Fprintln(w)
 	if r.ForPeer != nil {
-		fmt.Fprintln(w, "what we need:")
+		fmt.Fprintln(w, "what the switch needs:")
 	}
 	o.printResult(w, &r.Result)
 	if r.ForPeer != nil {
-		fmt.Fprintln(w, "\nwhat our peer needs for us, in cells like ours (seen from there: own is the peer, the "+
-			"peer is us):")
+		fmt.Fprintln(w, "\nwhat the peer needs for the switch, in cells of the same size (from its point of "+
+			"view: \"own\" is the peer, and \"peer\" the switch):")
 		o.printResult(w, r.ForPeer)
 	}
 	return nil
@@ -65,7 +65,8 @@ func (o *headroomOptions) print(w io.Writer, r *headroomReport) error {
 
 func (o *headroomOptions) printLink(w io.Writer) {
 	p := &o.params
-	fmt.Fprintf(w, "link: %s, %s of %s; our frames up to %d B, the peer's of the class up to %d B; cells of %d B\n",
+	fmt.Fprintf(w, "link: %s, %s of %s; frames up to %d B from the switch, up to %d B of the class from the peer; "+
+		"cells of %d B\n",
 		o.speed.String(), o.cable.String(), p.Medium, p.MTUOwn, p.MTUPeer, p.Cell)
 }
 
@@ -81,7 +82,7 @@ func (o *headroomOptions) printResult(w io.Writer, r *headroom.Result) {
 	fmt.Fprintf(w, "  %-*s %12d B\n", widest, total, r.Bytes)
 	fmt.Fprintf(w, "headroom: %d cells of %d B = %d B", r.Cells, o.params.Cell, r.BufferBytes)
 	if r.WorstFrame > 0 {
-		fmt.Fprintf(w, "; the worst frames have %d B", r.WorstFrame)
+		fmt.Fprintf(w, "; the worst case has frames of %d B", r.WorstFrame)
 	}
 	fmt.Fprintln(w)
 	for _, n := range r.Notes {
@@ -110,7 +111,7 @@ func (o *headroomOptions) compare(w io.Writer, gap *gapReport) error {
 	}
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "method\tbytes\tcells\t+ crossing frame\ttogether\tbuffer\tworst frame\t")
+	fmt.Fprintln(t, "method\tbytes\tcells\t+ crossing frame\ttotal\tbuffer\tworst frame\t")
 	for _, c := range all {
 		r := c.Result
 		if r == nil {
@@ -133,6 +134,6 @@ func (o *headroomOptions) compare(w io.Writer, gap *gapReport) error {
 			fmt.Fprintln(w, "note:", c.Error)
 		}
 	}
-	fmt.Fprintln(w, "note: `--method` with one of these names shows what it adds up, and where its document errs")
+	fmt.Fprintln(w, "note: `--method NAME` shows the terms of one method, and the errors of its document")
 	return nil
 }

@@ -17,10 +17,11 @@ func command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "sluice",
 		Short: "A software lossless Ethernet switch: AF_XDP, PFC, ETS",
-		Long: `Sluice is a lossless Ethernet switch in software. It forwards between the network devices of this machine, and where the
-frames of a lossless class pile up it stops their senders with PFC (IEEE 802.1Qbb) rather than drop one.`,
-		Example: `  sluice check -c FILE         # what comes of a configuration, or what is wrong with it
-  sluice run -c FILE           # until SIGINT or SIGTERM (root)
+		Long: `Sluice is a lossless Ethernet switch in software. It forwards frames between the
+network devices of this machine. When frames of a lossless class pile up, it stops
+their senders with PFC (IEEE 802.1Qbb) instead of dropping frames.`,
+		Example: `  sluice check -c FILE         # validate a configuration, and print what it means
+  sluice run -c FILE           # run the switch until SIGINT or SIGTERM (root)
   sluice help conventions      # exit codes, signals, units`,
 		SilenceErrors: true, // cli.Run prints them
 		SilenceUsage:  true, // a failed command is not a usage error
@@ -31,8 +32,8 @@ frames of a lossless class pile up it stops their senders with PFC (IEEE 802.1Qb
 	}{
 		{"Run a switch:", []*cobra.Command{checkCommand(), headroomCommand(), doctorCommand(), runCommand(),
 			reloadCommand(), schemaCommand()}},
-		{"Look at one that runs:", []*cobra.Command{showCommand(), topCommand(), captureCommand()}},
-		{"Steer one that runs:", []*cobra.Command{clearCommand(), portCommand(), stormCommand()}},
+		{"Inspect a running switch:", []*cobra.Command{showCommand(), topCommand(), captureCommand()}},
+		{"Control a running switch:", []*cobra.Command{clearCommand(), portCommand(), stormCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
 		for _, c := range group.commands {

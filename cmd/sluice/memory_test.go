@@ -100,7 +100,7 @@ func TestLimitedMemory(t *testing.T) {
 	checkRefusal(t, run, cli.ExitFailure, say)
 	check := group.launch(s.Home, "check", "-c", file)
 	if code := check.ExitCode(); code != 0 ||
-		!strings.Contains(check.Output.String(), "note: a switch would not start here: the switch needs 8.") {
+		!strings.Contains(check.Output.String(), "note: `sluice run` would not start here: the switch needs 8.") {
 		t.Errorf("exit code %d:\n%s", code, check.Output.String())
 	}
 	_, rest, _ := strings.Cut(strings.Join(run.Log.All(), "\n"), "lower memory.buffers to ")

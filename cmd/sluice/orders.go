@@ -35,21 +35,22 @@ func portCommand() *cobra.Command {
 	var o orderOptions
 	c := &cobra.Command{
 		Use:   "port",
-		Short: "Shut a port of a running switch by hand, or open it again",
-		Long: `Takes a port out of service, or puts it back. The peer of a port that is shut is held in
-XOFF while what was on its way is still forwarded; then the device is given back as it was before
-the switch had it. Other ports lose no lossless frame.
+		Short: "Take a port of a running switch out of service, or put it back",
+		Long: `Takes a port out of service, or puts it back.
 
-A port stays shut, whatever its link does and over reloads, until it is opened, taken out of the configuration, or the
-switch ends. show ports calls it shut, and sluice_port_shut is 1.
+shut holds the peer in XOFF while the switch forwards the frames that are on their way. Then the
+device gets its original settings back. Other ports lose no lossless frame. The port stays shut over
+link events and reloads, until it is opened or removed from the configuration, or the switch ends.
+show ports says shut, and sluice_port_shut is 1.
 
-What is opened says if it waits for its device or its link. If it can't be opened, that is an error, and the switch goes on trying.`,
+open says if the port waits for its device or its link. If the switch can't open the port, that is
+an error, and the switch tries again every second.`,
 	}
 	o.flags(c)
 	for _, order := range []struct {
 		word, short string
 		shut        bool
-	}{{"shut", "Take a port out of service", true}, {"open", "Put a port back that was shut", false}} {
+	}{{"shut", "Take a port out of service", true}, {"open", "Put a port back into service", false}} {
 		c.AddCommand(&cobra.Command{
 			Use:               order.word + " DEVICE",
 			Short:             order.short,

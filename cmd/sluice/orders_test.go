@@ -69,7 +69,7 @@ func TestShutUnderLoad(t *testing.T) {
 		}
 		sameStates(t, before[3:], statesOf(t, s)[3:])
 		shown := program.Output(t, "show", "--socket", socket)
-		if !strings.Contains(shown, "3 of 4 ports up") || !strings.Contains(shown, "shut by hand: port4") {
+		if !strings.Contains(shown, "3 of 4 ports up") || !strings.Contains(shown, "shut by the operator: port4") {
 			t.Errorf("not in view:\n%s", shown)
 		}
 		if order(t, socket, &done, "port", "open", "port4"); done.Shut {
@@ -183,12 +183,12 @@ func TestCaptureOntoAWideFile(t *testing.T) {
 	}
 	c := program.Launch(t, nil, "capture", "--socket", socket, "--json", "-w", file)
 	who := []string{"uid=0", "pid="}
-	p.Await(1, append(who, "msg=capture ")...)
+	p.Await(1, append(who, `msg="capture started"`)...)
 	c.Signal(unix.SIGINT)
 	if code := c.ExitCode(); code != 0 {
 		t.Fatalf("exit code %d", code)
 	}
-	p.Await(1, append(who, `msg="capture over"`)...)
+	p.Await(1, append(who, `msg="capture ended"`)...)
 	var summary capture.Summary
 	c.Document(&summary)
 	info, err := os.Stat(file)

@@ -12,10 +12,12 @@ func reloadCommand() *cobra.Command {
 	var o orderOptions
 	c := &cobra.Command{
 		Use:   "reload",
-		Short: "Have a running switch read its file again and change over to it",
-		Long: `Has the switch read its configuration file again, as SIGHUP does, and change over to it between two iterations of its workers. If
-that can't be done nothing has changed, and the switch says why; when the file is at fault, with its line, its column, a remedy
-and exit code 2, as check does.`,
+		Short: "Reload the configuration of a running switch",
+		Long: `Makes the switch read its configuration file again, as SIGHUP does. The workers
+change over to it between two iterations.
+
+If the reload fails, nothing changes, and the message says why. For errors in the file, it has their
+line, column and a fix, and the exit code is 2, as with check.`,
 		Example: `  sluice reload`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -23,7 +25,8 @@ and exit code 2, as check does.`,
 			if err != nil {
 				return err
 			}
-			return o.report(c, loaded, fmt.Sprintf("runs by %s, number %d", loaded.File, loaded.Generation))
+			return o.report(c, loaded,
+				fmt.Sprintf("configuration %s, number %d, loaded", loaded.File, loaded.Generation))
 		},
 	}
 	o.flags(c)
@@ -34,15 +37,16 @@ func stormCommand() *cobra.Command {
 	var o orderOptions
 	c := &cobra.Command{
 		Use:   "storm",
-		Short: "Treat classes of a port as in a pause storm, or no longer",
-		Long: `Treats classes of a port as in a pause storm, whatever the link partner does, until they are let go: the action of the watchdog is taken
-at once (sluice show pfcwd). With action drop their frames are discarded; with forward they are sent in spite of pauses.`,
+		Short: "Begin or end a pause storm in classes of a port",
+		Long: `Treats classes of a port as in a pause storm, whatever the link partner does, until
+storm off. The action of the watchdog (sluice show pfcwd) applies immediately: their
+frames are dropped (drop), or sent despite pauses (forward).`,
 	}
 	o.flags(c)
 	for _, order := range []struct {
 		word, short string
 		on          bool
-	}{{"on", "Begin a storm by hand", true}, {"off", "End a storm that was begun by hand", false}} {
+	}{{"on", "Begin a storm", true}, {"off", "End a storm that storm on has begun", false}} {
 		var cos []int
 		sub := &cobra.Command{
 			Use:               order.word + " DEVICE --cos N[,N…]",
@@ -62,7 +66,7 @@ at once (sluice show pfcwd). With action drop their frames are discarded; with f
 				return o.report(c, done, "")
 			},
 		}
-		sub.Flags().IntSliceVar(&cos, "cos", nil, "the classes of service, 0 to 7")
+		sub.Flags().IntSliceVar(&cos, "cos", nil, "classes of service, 0 to 7")
 		if err := sub.MarkFlagRequired("cos"); err != nil {
 			panic(err)
 		}

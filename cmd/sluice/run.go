@@ -38,9 +38,13 @@ func runCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run -c FILE",
 		Short: "Run a switch until SIGINT or SIGTERM (root)",
-		Long: `Opens the devices that the configuration names with AF_XDP and forwards between them. SIGHUP has it read the configuration again, as
-sluice reload does. A SIGINT or SIGTERM ends it: what it holds is sent, the devices are given back as they were, and the counters
-are printed. Needs root, or CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK.`,
+		Long: `Opens the devices in the configuration with AF_XDP, and forwards frames between them.
+
+SIGHUP makes the switch read its configuration again, as sluice reload does. SIGINT or SIGTERM ends
+it: it sends the frames that it holds, restores the settings of the devices, and prints its
+counters.
+
+Needs root, or CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK.`,
 		Example: `  sluice run -c switch.yaml
   sluice run -c switch.yaml --json   # the final counters as one document`,
 		Args: cobra.NoArgs,
@@ -50,9 +54,9 @@ are printed. Needs root, or CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK
 	f := c.Flags()
 	f.BoolVar(&o.json, "json", false, "print the final counters as JSON")
 	f.BoolVar(&o.noConfine, "no-confine", false,
-		"keep capabilities, files and system calls that a switch has no use for: to debug it")
-	f.TextVar(&o.logLevel, "log-level", slog.LevelInfo, "log from this level on: debug, info, warn or error")
-	f.StringVar(&o.logFormat, "log-format", string(journal.Text), "how the log is written: text or json")
+		"keep unneeded capabilities, files and system calls, for debugging")
+	f.TextVar(&o.logLevel, "log-level", slog.LevelInfo, "lowest level that is logged: debug, info, warn or error")
+	f.StringVar(&o.logFormat, "log-format", string(journal.Text), "format of the log: text or json")
 	return c
 }
 
@@ -85,7 +89,8 @@ func (o *runOptions) run(c *cobra.Command) error {
 		return err
 	}
 	if o.noConfine {
-		log.Warn("NOT CONFINED: the process keeps all its capabilities, files and system calls (--no-confine)")
+		log.Warn("NOT CONFINED: the process keeps all its capabilities, and access to all files and system calls " +
+			"(--no-confine)")
 	} else {
 		ctx = confineWhenReady(ctx, s, reach(configuration, o.file, waits, log), o.file, log)
 	}

@@ -24,42 +24,40 @@ const screensFile = "../../docs/screens.md"
 // screensIntroduction is the text above the screens.
 const screensIntroduction = `# Screens
 
-What ` + "`sluice top` and `sluice show`" + ` print on a terminal of 80 by 24 characters, while two hosts send at line rate into
-the port of a third, on CoS 3, which is lossless, and on CoS 0, which is not. [operations.md](operations.md) says what the
-numbers mean and what to do about them.
+This page shows what ` + "`sluice top` and `sluice show`" + ` print on a terminal of 80 by 24 characters.
+Meanwhile, two hosts send at line rate to a third one, each in CoS 3, which is lossless, and in
+CoS 0, which is lossy. [Operations](operations.md) explains the numbers, and what to do about them.
 
-A test writes this file: it runs the switch and looks at the terminal (` + "`go test ./cmd/sluice -run TestScreens -update-screens`" + `).
-In all other runs it verifies that the program still looks like this, whatever the numbers.
+A test writes this page: it runs the switch and records the terminal
+(` + "`go test ./cmd/sluice -run TestScreens -update-screens`" + `). Without that flag, it checks that the
+program still prints the same, apart from numbers.
 `
 
 // documented lists the commands whose screens are documented, with a description.
 var documented = []struct{ args, says string }{
-	{"top", "All that goes on, again each second; `q` quits, `1` to `5` show one part of it."},
+	{"top", "Everything, refreshed every second. `q` quits; `1` to `5` show one section."},
 	{"show", "An overview."},
-	{"show ports", "What each port has received, sent and dropped, and its rates; `--interval` sets the time that " +
-		"they are averages of."},
-	{"show pfc", "PFC frames by priority, and the pauses that came of them."},
-	{"show pfc --history", "The same, and the latest pauses one by one."},
-	{"show pg --nonzero", "What the priority groups hold, held at most, and dropped; without `--nonzero`, those " +
-		"that hold nothing too."},
-	{"show queues --nonzero", "What waits in the egress queues, was sent and was dropped."},
-	{"show watermarks",
-		"The most that was held since the watermarks were cleared; with `--persistent` since the start."},
-	{"show pfcwd", "The watchdogs."},
-	{"show fdb", "The addresses that the bridge knows."},
-	{"show ets", "Who sends next."},
-	{"show workers", "What the workers' time goes into."},
-	{"show drops", "What was dropped, and why."},
-	{"show config", "The configuration as the switch has loaded it."},
+	{"show ports", "Received, sent and dropped frames of each port, and rates, averaged over `--interval`."},
+	{"show pfc", "PFC frames by priority, and the pauses that resulted."},
+	{"show pfc --history", "The same, with the latest pauses, one by one."},
+	{"show pg --nonzero", "Usage, watermarks and drops of the priority groups. `--nonzero` hides empty ones."},
+	{"show queues --nonzero", "Depth, sent frames and drops of the egress queues."},
+	{"show watermarks", "The highest usage since the watermarks were cleared; with `--persistent`, since the start."},
+	{"show pfcwd", "The watchdogs, and pause storms."},
+	{"show fdb", "The FDB entries, and counters of learning."},
+	{"show ets", "Groups, weights and sent frames of the egress queues."},
+	{"show workers", "The load of the workers, and the gaps of their loops."},
+	{"show drops", "Which frames were dropped, and why."},
+	{"show config", "The configuration as the switch loaded it."},
 }
 
 // screensSwitch is slowSwitch in a form for readers.
-const screensSwitch = `# three hosts, of which two send to the third as fast as they can
+const screensSwitch = `# three hosts; two of them send to the third as fast as they can
 classes:
   - cos: [3]
     name: storage
     lossless: true
-    share: 256KB # held of it for a port before that is paused
+    share: 256KB # of each port, before its peer is paused
     xon: 128KB
     headroom: 8MB
   - cos: [0]

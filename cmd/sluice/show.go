@@ -50,13 +50,15 @@ func showCommand() *cobra.Command {
 	var o showOptions
 	c := &cobra.Command{
 		Use:   "show",
-		Short: "Look at a running switch: ports, pauses, buffers, queues, drops",
-		Long: `Asks the switch that answers on a socket of this machine how it is, and prints it in tables. Their first line says whether a
-frame of a lossless class was ever dropped for want of room: that number must be 0. Without a sub-command it is an overview, or
-with --json all that is known.
+		Short: "Show the state of a running switch: ports, pauses, queues, drops",
+		Long: `Prints the state of a running switch on this machine as tables. The first line has
+the number of lossless frames dropped for lack of room, which must be 0. Without a
+sub-command, show prints an overview; with --json, that is the whole state except for
+the FDB.
 
-Sizes of groups, queues and pools are in cells, used/limit. What SONiC calls a user watermark is the most since the watermarks
-were cleared, a persistent one the most since the start.
+Sizes of priority groups, queues and pools are in cells, as used/limit. A watermark is the highest
+value since the watermarks were cleared (in SONiC: a user watermark); a persistent watermark is the
+highest value since the start.
 
 Filters limit a view to some ports, classes of service or VLANs. Each may be given several times, or
 with several values separated by commas. Tables that do not distinguish what a filter names are left
@@ -64,18 +66,18 @@ out; the first line is always that of the whole switch. The views that take each
 
 ` + filterHelp(),
 		Example: `  sluice show                       # an overview
-  sluice show pfc --history         # who paused whom, and when
-  sluice show drops --nonzero       # what was lost, and why
-  sluice show queues --watch 500ms  # again and again, until interrupted
+  sluice show pfc --history         # which port paused whom, and when
+  sluice show drops --nonzero       # what was dropped, and why
+  sluice show queues --watch 500ms  # refresh every 500 ms, until interrupted
   sluice show pg --port eth0 --cos 3,4`,
 		Args: o.interval,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c, overview) },
 	}
 	flags := c.PersistentFlags()
 	socketFlag(c, &o.socket)
-	flags.BoolVar(&o.asJSON, "json", false, "print one JSON document; with --watch, one a line")
-	flags.BoolVar(&o.nonzero, "nonzero", false, "hide the rows of tables that count nothing")
-	flags.DurationVar(&o.watch, "watch", 0, "show it again and again, so often, until interrupted or no switch answers")
+	flags.BoolVar(&o.asJSON, "json", false, "print one JSON document, or with --watch one per line")
+	flags.BoolVar(&o.nonzero, "nonzero", false, "hide rows that count nothing")
+	flags.DurationVar(&o.watch, "watch", 0, "refresh at this interval, until interrupted or no switch answers")
 	flags.Lookup("watch").NoOptDefVal = "1s"
 	for _, v := range views {
 		c.AddCommand(&cobra.Command{Use: v.use, Aliases: aliases[v.use], Short: v.short, Args: o.interval,
@@ -94,7 +96,7 @@ out; the first line is always that of the whole switch. The views that take each
 // socketFlag declares --socket for a command and its sub-commands.
 func socketFlag(c *cobra.Command, socket *string) {
 	c.PersistentFlags().StringVar(socket, "socket", console.DefaultSocket,
-		"where the switch answers: its control.socket")
+		"control.socket of the switch")
 }
 
 // interval accepts a time that follows --watch after a space, and rejects any other argument.
@@ -102,7 +104,7 @@ func (o *showOptions) interval(c *cobra.Command, args []string) error {
 	if len(args) > 0 && c.Flags().Changed("watch") {
 		if d, err := time.ParseDuration(args[0]); err == nil {
 			if len(args) > 1 { // a sub-command that cobra took for an argument
-				return fmt.Errorf("write --watch %s behind %s, or --watch=%s", args[0], args[1], args[0])
+				return fmt.Errorf("write --watch %s after %s, or --watch=%s", args[0], args[1], args[0])
 			}
 			o.watch = d
 			return nil
@@ -120,7 +122,7 @@ func (o *showOptions) run(c *cobra.Command, draw drawing) error {
 		return err
 	}
 	if o.asJSON && o.nonzero {
-		return cli.Usage(errors.New("--nonzero hides rows of tables, and --json has none: leave one of them out"))
+		return cli.Usage(errors.New("--nonzero hides rows of tables, and --json prints none: leave one of them out"))
 	}
 	client := console.Dial(o.socket)
 	ctx, out := c.Context(), c.OutOrStdout()
@@ -174,7 +176,7 @@ func redraw(b *bytes.Buffer, width, height int) {
 	room := max(height-1, 1) // the cursor stays on the last line
 	if len(lines) > room {
 		seen := max(room-1, 1)
-		more := folded(fmt.Sprintf("… and %d lines more", len(lines)-seen), width)[0]
+		more := folded(fmt.Sprintf("… and %d more lines", len(lines)-seen), width)[0]
 		lines = append(lines[:seen], more)[:room]
 	}
 	b.Reset()
@@ -285,7 +287,7 @@ func conditions(r *state.Switch) string {
 	fmt.Fprintf(&out, "running for %s, %d of %d ports up, pause storms: %d\n", span(r.UptimeNS), up, len(r.Ports),
 		r.PauseStorms)
 	if shut != "" {
-		fmt.Fprintf(&out, "shut by hand:%s\n", shut)
+		fmt.Fprintf(&out, "shut by the operator:%s\n", shut)
 	}
 	if r.CountersCleared != nil {
 		fmt.Fprintf(&out, "counters cleared at %s\n", state.Clock(*r.CountersCleared, r.Time))
@@ -294,7 +296,7 @@ func conditions(r *state.Switch) string {
 	fmt.Fprintf(&out, "configuration %s, number %d, loaded at %s\n", k.File, k.Generation,
 		state.Clock(k.LoadedAt, r.Time))
 	if k.Error != "" {
-		fmt.Fprintf(&out, "the last reload was refused at %s, and changed nothing:\n%s\n",
+		fmt.Fprintf(&out, "the last reload, at %s, was refused and changed nothing:\n%s\n",
 			state.Clock(k.TriedAt, r.Time), k.Error)
 	}
 	return strings.TrimSuffix(out.String(), "\n")

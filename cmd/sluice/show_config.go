@@ -12,7 +12,7 @@ import (
 func showConfigCommand(o *showOptions) *cobra.Command {
 	return &cobra.Command{
 		Use:   "config",
-		Short: "The configuration file as the switch has loaded it",
+		Short: "Print the configuration file as the switch loaded it",
 		Args:  o.interval,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return o.run(c, func(ctx context.Context, o *showOptions, client *console.Client, out io.Writer) error {

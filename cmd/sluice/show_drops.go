@@ -24,11 +24,11 @@ func showDropsCommand(o *showOptions) *cobra.Command {
 	var fail bool
 	c := &cobra.Command{
 		Use:   "drops",
-		Short: "What was dropped, and why",
-		Long: fmt.Sprintf(`Frames that the switch dropped, by port, class and reason; frames lost between device and switch;
-and alarms.
+		Short: "Show which frames were dropped, and why",
+		Long: fmt.Sprintf(`Shows the frames that the switch dropped, by port, class and reason; the
+frames lost between device and switch; and alarms.
 
-With --fail, the exit code is %d if the switch has dropped frames of a lossless class for want of
+With --fail, the exit code is %d if the switch has dropped frames of a lossless class for lack of
 room: the number in the first line, which counts all ports whatever the filters, is not 0. With
 --watch, show ends as soon as that is so. Other failures keep their exit codes, so 0 means that the
 switch has answered and has lost nothing.`, cli.ExitLosses),
@@ -62,7 +62,7 @@ func dropTables(r *state.Switch) []table {
 		count("TX_REFUSED"),
 		count("RX_CORRUPT"),
 	}, none: "none"}
-	alarms := table{title: "Alarms, lossless frames dropped for want of room:", apart: byPort | byCoS, none: "none",
+	alarms := table{title: "Alarms (lossless frames dropped for lack of room):", apart: byPort | byCoS, none: "none",
 		columns: []column{
 			text("SINCE"), text("UNTIL"), text("PORT"), number("COS"), text("CLASS"), text("REASON"), number("FRAMES"),
 		}}

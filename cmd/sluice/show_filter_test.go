@@ -129,7 +129,7 @@ func (h *shop) checkFilters(t *testing.T) {
 			[]string{"PFC2", "port2", "MALFORMED"}},
 		{[]string{"watermarks", "--cos", "3"}, []string{"UC3", "port1"}, []string{"UC0", "ingress0"}},
 		{[]string{"pfcwd", "--cos", "3", "--port", "port2"}, []string{"port2:3"}, []string{"port1"}},
-		{[]string{"ets", "--cos", "7"}, []string{"first"}, []string{"storage"}},
+		{[]string{"ets", "--cos", "7"}, []string{"strict"}, []string{"storage"}},
 		{[]string{"drops", "--port", "port2"}, []string{"none", "port2", "lossless drops: 1"},
 			[]string{"headroom_full  "}},
 		{[]string{"fdb", "--vlan", "7"}, []string{"02:00:00:00:00:2a"}, []string{"dynamic", "LEARNED"}},

@@ -13,10 +13,16 @@ func showPFCCommand(o *showOptions) *cobra.Command {
 	var history bool
 	c := &cobra.Command{
 		Use:   "pfc",
-		Short: "PFC frames by priority, both ways, and how long they paused whom",
-		Long: `PFC frames that name each priority, sent (TX) and received (RX), and the pauses that came of them: how many, how long in all, and
-whether one lasts now. MAC control frames that the port did not obey are counted apart: cut off, of an unknown kind, of a flow control
-that it does not do (IGNORED), or to another station (MISADDRESSED). With --history, the latest of them one by one, for each port.`,
+		Short: "Show PFC frames and pauses by priority, in both directions",
+		Long: `Shows the PFC frames that name each priority, sent (TX) and received (RX), and the
+pauses that resulted: how many, their total duration, and whether one lasts now.
+
+The last table counts the MAC control frames that each port received. Those that the port did not
+honour are also counted by kind: MALFORMED (cut off), UNKNOWN, IGNORED (a kind of flow control that
+the port does not do) and MISADDRESSED (sent to another address). SHORT frames lack their padding,
+but are honoured.
+
+With --history, a further table has the latest pauses of each port, one by one.`,
 		Args: o.interval,
 		RunE: func(c *cobra.Command, _ []string) error {
 			v := view{draws: partPorts, tables: pfcTables}
@@ -26,7 +32,7 @@ that it does not do (IGNORED), or to another station (MISADDRESSED). With --hist
 			return o.run(c, v.draw)
 		},
 	}
-	c.Flags().BoolVar(&history, "history", false, "the latest pauses, one by one")
+	c.Flags().BoolVar(&history, "history", false, "add the latest pauses, one by one")
 	return c
 }
 
@@ -60,7 +66,7 @@ func controlTable(r *state.Switch) table {
 
 // pauseTable shows the resulting pauses, for lossless priorities and others that were paused.
 func pauseTable(r *state.Switch) table {
-	t := table{title: "Pauses, of the peer (TX) and of us (RX):", none: "none", columns: []column{
+	t := table{title: "Pauses of the peer (TX) and of the switch (RX):", none: "none", columns: []column{
 		text("PORT"), number("PRIORITY"), count("TX PAUSES"), count("TX TIME"), text("TX NOW"), count("RX PAUSES"),
 		count("RX TIME"), text("RX NOW"),
 	}}
@@ -79,7 +85,7 @@ func pauseTable(r *state.Switch) table {
 
 // pfcHistory shows the latest pauses of each port and direction, the oldest first.
 func pfcHistory(r *state.Switch) table {
-	t := table{title: "The latest, of the peer (TX) and of us (RX):", apart: byPort | byCoS, none: "none",
+	t := table{title: "Latest pauses of the peer (TX) and of the switch (RX):", apart: byPort | byCoS, none: "none",
 		columns: []column{
 			text("PORT"), text("DIR"), number("PRIORITY"), number("AGO"), text("EVENT"), number("QUANTA"),
 		}}
@@ -100,9 +106,10 @@ func showWatermarksCommand(o *showOptions) *cobra.Command {
 	var persistent bool
 	c := &cobra.Command{
 		Use:   "watermarks",
-		Short: "The most that groups, queues and pools have held",
-		Long: `The most that priority groups, egress queues and pools have held since the watermarks were
-cleared (sluice clear watermarks), or with --persistent since the start.`,
+		Short: "Show the highest usage of priority groups, queues and pools",
+		Long: `Shows the highest usage of priority groups, egress queues and pools since the
+watermarks were cleared (sluice clear watermarks), or with --persistent since the
+start.`,
 		Args: o.interval,
 		RunE: func(c *cobra.Command, _ []string) error {
 			v := view{draws: partPorts | partWorkers,
@@ -110,10 +117,11 @@ cleared (sluice clear watermarks), or with --persistent since the start.`,
 			return o.run(c, v.draw)
 		},
 	}
-	c.Flags().BoolVar(&persistent, "persistent", false, "since the start, whatever was cleared")
+	c.Flags().BoolVar(&persistent, "persistent", false,
+		"show the highest usage since the start, even if watermarks were cleared")
 	c.AddCommand(&cobra.Command{
 		Use:   "clear",
-		Short: "The same as sluice clear watermarks",
+		Short: "Clear the watermarks, as sluice clear watermarks does",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, err := console.Dial(o.socket).ClearWatermarks(c.Context())
@@ -124,7 +132,7 @@ cleared (sluice clear watermarks), or with --persistent since the start.`,
 }
 
 func watermarkTables(r *state.Switch, persistent bool) []table {
-	since, of := "since they were cleared", func(l *state.Level) int { return l.Peak }
+	since, of := "since last cleared", func(l *state.Level) int { return l.Peak }
 	if persistent {
 		since, of = "since the start", func(l *state.Level) int { return l.Max }
 	}

@@ -18,11 +18,13 @@ func showPortsCommand(o *showOptions) *cobra.Command {
 	var interval time.Duration
 	c := &cobra.Command{
 		Use:   "ports",
-		Short: "What each port has received, sent and dropped, and its rates",
-		Long: `Counters of each port since the start, and its rates: bit/s on the wire (with FCS, preamble and gap),
-frames/s and the share of the port's speed. Rates need two looks at the switch, --interval apart;
-with --watch, each is compared with the one before. With --json there are none: they are differences of
-the counters, divided by those of now_ns.`,
+		Short: "Show received, sent and dropped frames of each port, and rates",
+		Long: `Shows the counters of each port since the start (or since sluice clear counters), and
+its rates: bit/s on the wire (with FCS, preamble and gap), frames/s, and the share of
+the port's speed.
+
+show measures the rates over --interval, and with --watch between two refreshes. --json has no
+rates: divide the differences between the counters of two documents by those of now_ns.`,
 		Args: o.interval,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if interval != 0 {
@@ -41,7 +43,7 @@ the counters, divided by those of now_ns.`,
 		},
 	}
 	c.Flags().DurationVar(&interval, "interval", firstInterval,
-		"the time that rates are averages of; 0 leaves them out")
+		"time over which rates are averaged; 0: no rates")
 	return c
 }
 

@@ -111,7 +111,7 @@ type weight struct {
 
 func (w weight) String() string {
 	if w.strict {
-		return "first"
+		return "strict"
 	}
 	return fmt.Sprint(w.value)
 }

@@ -107,9 +107,9 @@ func TestShow(t *testing.T) {
 		{"pfcwd", partPorts, []string{"QUEUE STATUS STORM DETECTED/RESTORED", "port2:3 operational 0/0 0/0 0",
 			"port1 alert 5s 200ms"}},
 		{"fdb", partFDB | partPorts | partWorkers,
-			[]string{"Addresses: 3", "7 02:00:00:00:00:2a port2 static 0", "100 02:00:00:00:00:01 port1 dynamic"}},
+			[]string{"FDB entries: 3", "7 02:00:00:00:00:2a port2 static 0", "100 02:00:00:00:00:01 port1 dynamic"}},
 		{"fdb --vlan 7", partFDB, []string{"7 02:00:00:00:00:2a port2 static 0"}},
-		{"ets", partPorts, []string{"port1 3 storage 1 50 1 50.0 – 0 –", "port2 7 lan 15 first first – – 2 –"}},
+		{"ets", partPorts, []string{"port1 3 storage 1 50 1 50.0 – 0 –", "port2 7 lan 15 strict strict – – 2 –"}},
 		{"workers", partWorkers, []string{"WORKER CPU BUSY"}},
 		{"drops", partPorts | partAlarms,
 			[]string{"port1 3 storage yes headroom_full 1", "Lost between device and switch",
@@ -122,7 +122,7 @@ func TestShow(t *testing.T) {
 			"port2 0 0 0.0 0 0 0.0 0\n", "port1 up 1M 101 2 1 0 pfc", "port2 up 1M 3 2 0 0 pfc copy (native) xsk\n"}},
 		{"ports --interval=0", partPorts, []string{"port1 up 1M 101 2 1 0 pfc"}},
 		{"priority-groups --nonzero", partPorts, []string{"port1 3 storage 0/0 8/8 8 90/90 90 1 paused"}},
-		{"mac", partFDB | partPorts | partWorkers, []string{"Addresses: 3"}},
+		{"mac", partFDB | partPorts | partWorkers, []string{"FDB entries: 3"}},
 		{"queue --port port2 --cos 7", partPorts, []string{"port2 7 lan 0/"}},
 	} {
 		t.Run(show.args, func(t *testing.T) { h.check(t, show) })
@@ -231,12 +231,12 @@ func (h *shop) checkOrders(t *testing.T) {
 		}
 	}
 	h.ask("storm", "on", "port2", "--cos", "3,0")
-	if text := h.ask("show", "pfcwd"); strings.Count(text, "by hand") != 2 || !strings.Contains(text, "detected") {
-		t.Errorf("two storms by hand are not shown:\n%s", text)
+	if text := h.ask("show", "pfcwd"); strings.Count(text, "manual") != 2 || !strings.Contains(text, "detected") {
+		t.Errorf("two manual storms are not shown:\n%s", text)
 	}
 	h.ask("storm", "off", "port2", "--cos", "0")
-	if text := h.ask("show", "pfcwd"); strings.Count(text, "by hand") != 1 || !strings.Contains(text, "restored") {
-		t.Errorf("one storm by hand, and one that is over, are not shown:\n%s", text)
+	if text := h.ask("show", "pfcwd"); strings.Count(text, "manual") != 1 || !strings.Contains(text, "restored") {
+		t.Errorf("one manual storm, and one that is over, are not shown:\n%s", text)
 	}
 	h.ask("storm", "off", "port2", "--cos", "3")
 	if text := h.ask("show", "config"); !strings.HasPrefix(text, shownConfiguration) {
@@ -250,10 +250,10 @@ func (h *shop) checkOrders(t *testing.T) {
 	h.refused(cli.ExitFailure, []string{"storm", "on", "port9", "--cos", "3"}, "port9 is no port", "port1")
 	h.refused(cli.ExitUsage, []string{"storm", "on", "port1", "--cos", "8"}, "--cos 8", "0 to 7")
 	h.refused(cli.ExitUsage, []string{"storm", "on", "port1"}, "cos")
-	h.refused(cli.ExitUsage, []string{"show", "--watch=0s"}, "--watch 0s is too short: 100ms is the least")
+	h.refused(cli.ExitUsage, []string{"show", "--watch=0s"}, "--watch 0s is too short: choose 100ms or more")
 	h.refused(cli.ExitUsage, []string{"show", "ports", "--watch=-1s"}, "--watch -1s is too short")
 	h.refused(cli.ExitUsage, []string{"show", "ports", "--interval=1ms"}, "--interval 1ms is too short")
-	h.refused(cli.ExitUsage, []string{"show", "--watch", "2s", "ports"}, "write --watch 2s behind ports, or --watch=2s")
+	h.refused(cli.ExitUsage, []string{"show", "--watch", "2s", "ports"}, "write --watch 2s after ports, or --watch=2s")
 	h.refused(cli.ExitUsage, []string{"show", "ports", "--watch", "soon"}, `"soon"`)
 	h.refused(cli.ExitUsage, []string{"show", "ports", "2s"}, `"2s"`)
 	h.refused(cli.ExitUsage, []string{"show", "prots"}, `"prots"`)
@@ -271,7 +271,7 @@ func (h *shop) rewrite(text string) {
 func (h *shop) checkReloads(t *testing.T) {
 	h.rewrite("ports: [{device: port1, sped: 1G}]")
 	h.refused(cli.ExitConfiguration, []string{"reload"}, h.file+":1:25: ", `did you mean "speed"?`)
-	if text := h.ask("show"); !strings.Contains(text, "the last reload was refused") ||
+	if text := h.ask("show"); !strings.Contains(text, "was refused and changed nothing") ||
 		!strings.Contains(text, ":1:25: ") {
 		t.Errorf("the overview does not say that a reload was refused:\n%s", text)
 	}
@@ -284,7 +284,7 @@ func (h *shop) checkReloads(t *testing.T) {
 		t.Errorf("after a reload that was refused the configuration is\n%s", text)
 	}
 	h.rewrite(strings.Replace(shownConfiguration, "action: alert", "action: drop", 1))
-	if text := h.ask("reload"); text != fmt.Sprintf("runs by %s, number 2\n", h.file) {
+	if text := h.ask("reload"); text != fmt.Sprintf("configuration %s, number 2, loaded\n", h.file) {
 		t.Errorf("reloaded: %q", text)
 	}
 	if text := h.ask("show", "pfcwd"); !strings.Contains(text, "drop ") || strings.Contains(text, "alert") {
@@ -353,13 +353,13 @@ func TestRedraw(t *testing.T) {
 		want          []string
 	}{
 		{"one\ntwo\n", 9, 3, []string{"one", "two", ""}},
-		{"one\ntwo\nthree\nfour\n", 20, 4, []string{"one", "two", "… and 2 lines more", ""}},
-		{"one\ntwo\nthree\n", 20, 3, []string{"one", "… and 2 lines more", ""}},
+		{"one\ntwo\nthree\nfour\n", 20, 4, []string{"one", "two", "… and 2 more lines", ""}},
+		{"one\ntwo\nthree\n", 20, 3, []string{"one", "… and 2 more lines", ""}},
 		{"one\n\nthree\n", 5, 3, []string{"one", "… and", ""}},
 		{"as wide as it\ntwo\n", 13, 3, []string{"as wide as it", "two", ""}},
 		{"one\nas wide as it\n", 13, 3, []string{"one", "as wide as it", ""}},
 		{"wider than it – is\ntwo\n", 9, 4, []string{"wider tha", "n it – is", "two", ""}},
-		{"wider than it\ntwo\n", 9, 3, []string{"wider tha", "… and 2 l", ""}},
+		{"wider than it\ntwo\n", 9, 3, []string{"wider tha", "… and 2 m", ""}},
 		{"one\ntwo\n", 9, 2, []string{"one", ""}},
 		{"one\ntwo\n", 2, 1, []string{"on"}},
 	} {
@@ -382,13 +382,13 @@ func TestRedraw(t *testing.T) {
 func TestWatchWindow(t *testing.T) {
 	s := newStandIn(t)
 	v := onTerminal(t, "show", "pfc", "--watch=100ms", "--socket", s.path)
-	v.awaitText("lines more")
+	v.awaitText("more lines")
 	for _, size := range [][2]int{{30, 10}, {100, 200}, {1, 1}, {80, 24}} {
 		v.resize(size[0], size[1])
 		v.await(fmt.Sprintf("a window of %v", size), func(lines []string) bool {
 			first := "lossless drops: 0"
 			return lines[0] == first[:min(len(first), size[0])] &&
-				(size[1] == 1 || onScreen(lines, "lines more") != onScreen(lines, "TX TIME"))
+				(size[1] == 1 || onScreen(lines, "more lines") != onScreen(lines, "TX TIME"))
 		})
 	}
 	v.press("\x03")
@@ -431,7 +431,7 @@ func TestSocketOfTwoSwitches(t *testing.T) {
 	bad := readable(t, fmt.Sprintf("ports: [{device: port1, speed: 1G}]\ncontrol: {socket: %s}\n",
 		filepath.Join("/proc", "sluice.sock")))
 	checkRefusal(t, program.Launch(t, s.Home, "run", "-c", bad), cli.ExitFailure,
-		[]string{"/proc/sluice.sock", "can't be made", "directory /proc"})
+		[]string{"/proc/sluice.sock", "can't be created", "directory /proc"})
 }
 
 // TestTables draws random tables. Each value must be in its row below its column's heading, and
@@ -561,7 +561,7 @@ func TestShowHelp(t *testing.T) {
 	root.SetOut(&out)
 	root.SetArgs([]string{"show", "--help"})
 	if err := root.ExecuteContext(context.Background()); err != nil ||
-		!strings.Contains(out.String(), "lossless class was ever dropped") {
+		!strings.Contains(out.String(), "lossless frames dropped for lack of room") {
 		t.Errorf("%v\n%s", err, &out)
 	}
 }

@@ -9,12 +9,12 @@ import (
 
 // views are the sub-commands of show without flags of their own.
 var views = []view{
-	{"pg", "What priority groups hold, held at most, and have dropped", partPorts, groupTables},
-	{"queues", "What waits in the egress queues, was sent and was dropped", partPorts, queueTables},
-	{"pfcwd", "The watchdogs: pause storms now and so far", partPorts, watchdogTables},
-	{"fdb", "The addresses that the bridge knows", partFDB | partWorkers | partPorts, fdbTables},
-	{"ets", "Which group and queue sends next, and what each has sent", partPorts, etsTables},
-	{"workers", "Where the workers' time goes, and the longest gaps of their loops", partWorkers, workerTables},
+	{"pg", "Show usage, watermarks and drops of priority groups", partPorts, groupTables},
+	{"queues", "Show depth, sent frames and drops of egress queues", partPorts, queueTables},
+	{"pfcwd", "Show the watchdogs, and pause storms now and so far", partPorts, watchdogTables},
+	{"fdb", "Show the FDB entries, and counters of learning", partFDB | partWorkers | partPorts, fdbTables},
+	{"ets", "Show groups, weights and sent frames of egress queues", partPorts, etsTables},
+	{"workers", "Show the load of the workers, and the gaps of their loops", partWorkers, workerTables},
 }
 
 // aliases are other names of views, some of them from SONiC.
@@ -37,21 +37,22 @@ func portTables(r *state.Switch) []table {
 			p.TX,
 		})
 		if p.TXWhy != "" {
-			t.notes = append(t.notes, fmt.Sprintf("%s: its socket sends, and not the transmitter: %s", p.Name, p.TXWhy))
+			t.notes = append(t.notes, fmt.Sprintf("%s: its socket sends instead of the transmitter: %s",
+				p.Name, p.TXWhy))
 		}
 		if p.Behind > 0 {
-			t.notes = append(t.notes, fmt.Sprintf("%s: %d iterations of worker %d left frames in its receive ring "+
-				"and paused its peer: the worker can't keep up",
-				p.Name, p.Behind, p.Worker))
+			t.notes = append(t.notes, fmt.Sprintf("%s: worker %d can't keep up: in %d iterations it left frames in "+
+				"the receive ring, and paused the peer",
+				p.Name, p.Worker, p.Behind))
 		}
 		if p.GivenTwice > 0 {
-			t.notes = append(t.notes, fmt.Sprintf("%s: its driver gave back %d buffers that it did not have; they "+
-				"were refused: mode: copy does without such a driver",
+			t.notes = append(t.notes, fmt.Sprintf("%s: its driver returned %d buffers that it did not hold, and the "+
+				"switch refused them: with `mode: copy`, the kernel holds the buffers instead of the driver",
 				p.Name, p.GivenTwice))
 		}
 		if p.LinkSpeed != p.Speed && p.LinkSpeed > 0 { // older switches don't report it
-			t.notes = append(t.notes, fmt.Sprintf("%s: its link has %s, by which pauses and headroom count", p.Name,
-				rateText(p.LinkSpeed)))
+			t.notes = append(t.notes, fmt.Sprintf("%s: its link runs at %s, and pauses and headroom follow that "+
+				"rate", p.Name, rateText(p.LinkSpeed)))
 		}
 	}
 	return []table{t}
@@ -164,8 +165,8 @@ func watchdogTables(r *state.Switch) []table {
 	settings := table{apart: byPort, none: "No port has a watchdog.", columns: []column{
 		text("PORT"), text("ACTION"), number("DETECTION"), number("RESTORATION"),
 	}}
-	events := table{title: "The latest storms:", apart: byPort | byCoS, none: "none", columns: []column{
-		text("PORT"), number("COS"), text("EVENT"), number("AGO"), text("BY HAND"),
+	events := table{title: "Latest storms:", apart: byPort | byCoS, none: "none", columns: []column{
+		text("PORT"), number("COS"), text("EVENT"), number("AGO"), text("MANUAL"),
 	}}
 	for i := range r.Ports {
 		p := &r.Ports[i]
@@ -186,7 +187,7 @@ func watchdogTables(r *state.Switch) []table {
 func stormStatus(c *state.CoS) string {
 	switch {
 	case c.StormByHand:
-		return "by hand"
+		return "manual"
 	case c.Storming:
 		return "stormed"
 	}
@@ -194,9 +195,8 @@ func stormStatus(c *state.CoS) string {
 }
 
 func fdbTables(r *state.Switch) []table {
-	t := table{title: fmt.Sprintf("Addresses: %d", len(r.FDB)), apart: byPort | byVLAN, none: "none", columns: []column{
-		number("VLAN"), text("MAC ADDRESS"), text("PORT"), text("TYPE"), number("AGE"),
-	}}
+	t := table{title: fmt.Sprintf("FDB entries: %d", len(r.FDB)), apart: byPort | byVLAN, none: "none",
+		columns: []column{number("VLAN"), text("MAC ADDRESS"), text("PORT"), text("TYPE"), number("AGE")}}
 	for _, e := range r.FDB {
 		kind := "dynamic"
 		if e.Static {
@@ -204,8 +204,8 @@ func fdbTables(r *state.Switch) []table {
 		}
 		t.rows = append(t.rows, []any{e.VLAN, e.MAC, e.Port, kind, span(e.AgeNS)})
 	}
-	learning := table{title: "Tables of the workers:", columns: []column{
-		number("WORKER"), count("ADDRESSES"), count("LEARNED"), count("MOVED"), count("REMOVED"), count("NO ROOM"),
+	learning := table{title: "FDB by worker:", columns: []column{
+		number("WORKER"), count("ENTRIES"), count("LEARNED"), count("MOVED"), count("REMOVED"), count("NO ROOM"),
 		count("PINNED"), count("OWN"), count("UNKNOWN"),
 	}}
 	for _, w := range r.Workers {
@@ -250,7 +250,7 @@ func etsTables(r *state.Switch) []table {
 }
 
 func workerTables(r *state.Switch) []table {
-	t := table{title: "Workers; gaps between two iterations in µs:", columns: []column{
+	t := table{title: "Workers (gaps between two iterations in µs):", columns: []column{
 		number("WORKER"), number("CPU"), number("BUSY %"), number("NS/FRAME"), number("CYCLES"), number("BURST"),
 		number("P50"),
 		number("P99.99"), number("WAIT"), number("FREE"), number("OF"),

@@ -41,25 +41,27 @@ func topCommand() *cobra.Command {
 	var o topOptions
 	c := &cobra.Command{
 		Use:   "top",
-		Short: "Watch a switch: rates, pauses, buffers, events, workers",
-		Long: `Shows what a running switch does, again each second. The first line says whether a frame of a lossless class
-was lost. Below, each with its share of the window:
+		Short: "Watch a running switch: rates, pauses, buffers, events, workers",
+		Long: `Shows what a running switch does, refreshed every second. The first line says whether
+lossless frames were dropped. Below, these sections share the window:
 
-  PORTS    bit/s on layer 1 (with preamble and gap) and layer 2 (with FCS), frames/s and the share of the line's
-           speed, in and out; drops
-  PAUSED   the share of the time, in percent, for which the link partner was told to pause each class (told), and
-           has told us to (heard); a point is a class that can't be paused
-  BUFFERS  what is held of each pool and by each priority group, in bytes: # is held, | the watermark, which is the
-           most since the watermarks were cleared, the whole bar the limit
-  EVENTS   pauses and their ends, pause storms, losses, the latest first
-  WORKERS  the share of the time in which the loop moved something, ns of it a frame, frames in a burst, and since
-           the start the time between two iterations: half and 99.9 % of them were no longer apart, and the worst;
-           buffers that are free
+  PORTS    bit/s on layer 1 (with preamble and gap) and layer 2 (with FCS), frames/s, and percent of
+           the port's speed, in and out; drops
+  PAUSED   percent of the time for which the switch paused the link partner (sent), and the link
+           partner paused the switch (rcvd), by class; a dot is a class that can't be paused
+  BUFFERS  usage of each pool and priority group, in bytes. In the bars, # is the usage, | the
+           watermark (the highest usage since the watermarks were cleared), and the whole bar the
+           limit
+  EVENTS   pauses and their ends, pause storms and losses, the latest first
+  WORKERS  percent of the time in which the loop moved frames or buffers, frames/s, ns of that time
+           per frame, and frames per burst; the median, the 99.9th percentile and the maximum of the
+           gap between two iterations since the start; free buffers
 
-Keys: q or Ctrl-C quits, 1 to 5 shows one section, 0 all, tab the next; arrows, j, k, page up and page down scroll.
-A ~ stands for what the window has no room for.
+Keys: q or Ctrl-C quits, 1 to 5 show one section, 0 all, Tab the next; arrows, j, k, Page Up and
+Page Down scroll. A ~ replaces text that does not fit.
 
-What does not go to a terminal is plain text, 80 characters wide, one look after another, with an empty line between.`,
+If the output is not a terminal, top prints plain text, 80 characters wide: one view per interval,
+with an empty line between them.`,
 		Example: `  sluice top
   sluice top --once > now.txt`,
 		Args: cobra.NoArgs,
@@ -81,7 +83,7 @@ What does not go to a terminal is plain text, 80 characters wide, one look after
 		},
 	}
 	socketFlag(c, &o.socket)
-	c.Flags().DurationVar(&o.interval, "interval", time.Second, "time between two looks")
+	c.Flags().DurationVar(&o.interval, "interval", time.Second, "time between two refreshes")
 	c.Flags().BoolVar(&o.once, "once", false, "print one view as plain text, with the rates of one interval, and end")
 	return c
 }
@@ -89,7 +91,7 @@ What does not go to a terminal is plain text, 80 characters wide, one look after
 // checkInterval rejects intervals that are too short.
 func checkInterval(flag string, d time.Duration) error {
 	if d < shortestInterval {
-		return cli.Usage(fmt.Errorf("%s %v is too short: %v is the least", flag, d, shortestInterval))
+		return cli.Usage(fmt.Errorf("%s %v is too short: choose %v or more", flag, d, shortestInterval))
 	}
 	return nil
 }
@@ -133,7 +135,7 @@ func (t *top) watch(ctx context.Context) <-chan look {
 // take updates the view with a look.
 func (t *top) take(l look) {
 	if l.err != nil {
-		t.view.Trouble = l.err.Error() + "; trying again"
+		t.view.Trouble = l.err.Error() + "; retrying"
 		return
 	}
 	t.view.Before, t.view.Now, t.view.Trouble, t.receivedAt = t.view.Now, l.report, "", time.Now()

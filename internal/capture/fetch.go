@@ -25,8 +25,8 @@ const beginTimeout = 2 * time.Second
 const endTimeout = 15 * time.Second
 
 // ErrCut means that a stream ended before its file was complete. The part received is readable.
-var ErrCut = errors.New("the switch has broken the capture off: it was killed, or has not been read from for too " +
-	"long (its log says)")
+var ErrCut = errors.New("the switch aborted the capture: it was killed, or the capture was not read for too long; " +
+	"see its log")
 
 // Fetch has a switch capture and copies the file to the writer that open returns; open is called
 // once the switch has begun. The capture ends at a limit of the query, with the switch, or when ctx

@@ -118,12 +118,12 @@ func (h *Handler) capture(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-pcapng")
 	w.Header().Set("Trailer", summaryTrailer)
 	w.Header().Set(idHeader, strconv.FormatUint(id, 10))
-	log.Info("capture", "asked", q.Values().Encode())
+	log.Info("capture started", "query", q.Values().Encode())
 	to := &client{ResponseWriter: w, connection: http.NewResponseController(w), stall: h.stall}
 	_ = to.connection.SetReadDeadline(time.Time{}) // the request is read; its time limit would end the stream
 	summary, err := Stream(ctx, to, to.flush, source, &q, h.application)
 	if err != nil {
-		log.Warn("capture broken off", "error", err)
+		log.Warn("capture aborted", "error", err)
 		if !to.reached {
 			w.Header().Del(idHeader)
 			w.Header().Del("Trailer")
@@ -132,7 +132,7 @@ func (h *Handler) capture(w http.ResponseWriter, r *http.Request) {
 		}
 		panic(http.ErrAbortHandler) // lets the client tell a broken stream from the end of the file
 	}
-	log.Info("capture over", "seen", summary.Seen, "captured", summary.Captured,
+	log.Info("capture ended", "seen", summary.Seen, "captured", summary.Captured,
 		"beyond", summary.Beyond, "full", summary.Full)
 	text, _ := json.Marshal(summary) // numbers can always be encoded
 	w.Header().Set(summaryTrailer, string(text))
@@ -180,7 +180,7 @@ func (h *Handler) leave(id uint64) {
 func (h *Handler) stop(w http.ResponseWriter, r *http.Request) {
 	id, err := strconv.ParseUint(r.URL.Query().Get("id"), 10, 64)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, fmt.Errorf("capture: id %q: write that of the capture to be ended",
+		refuse(w, http.StatusBadRequest, fmt.Errorf("capture: id %q is not a number: write the id of the capture",
 			r.URL.Query().Get("id")))
 		return
 	}

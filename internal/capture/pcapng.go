@@ -56,7 +56,7 @@ const (
 const statisticsLength = 24 + 5*12 + 4
 
 // errLimit means that the file would exceed its limit.
-var errLimit = errors.New("capture: the file has its full size")
+var errLimit = errors.New("capture: the file has reached its maximum size")
 
 // port is an interface of a file.
 type port struct {
@@ -120,7 +120,7 @@ func newFileWriter(to io.Writer, application string, ports []port, snapLength in
 		err = w.endOptions()
 	}
 	if errors.Is(err, errLimit) {
-		return nil, fmt.Errorf("%w before its first packet: allow it some KiB more", err)
+		return nil, fmt.Errorf("%w before its first packet: allow some KiB more", err)
 	}
 	return w, err
 }

@@ -114,7 +114,7 @@ func TestFilesKeepTheirLimit(t *testing.T) {
 		var file bytes.Buffer
 		w, err := newFileWriter(&file, "sluice", ports, 0, limit)
 		if err != nil {
-			if !errors.Is(err, errLimit) || limit > 600 || !strings.Contains(err.Error(), "allow it") {
+			if !errors.Is(err, errLimit) || limit > 600 || !strings.Contains(err.Error(), "allow some KiB more") {
 				t.Fatalf("%d: %v", limit, err)
 			}
 			continue

@@ -40,7 +40,7 @@ var queryKeys = []struct {
 	{"ports", func(q *Query) string { return strings.Join(q.Devices, ",") }, func(q *Query, text string) error {
 		q.Devices = strings.Split(text, ",")
 		if slices.Contains(q.Devices, "") {
-			return fmt.Errorf("write devices with commas between them")
+			return fmt.Errorf("write devices, separated by commas")
 		}
 		return nil
 	}},
@@ -117,7 +117,7 @@ func ParseCoS(text string) (set uint8, err error) {
 	for item := range strings.SplitSeq(text, ",") {
 		n, err := strconv.ParseUint(item, 10, 8)
 		if err != nil || n >= dataplane.Priorities {
-			return 0, fmt.Errorf("write numbers from 0 to %d with commas between them, such as 3,4",
+			return 0, fmt.Errorf("write numbers from 0 to %d, separated by commas, such as 3,4",
 				dataplane.Priorities-1)
 		}
 		set |= 1 << n
@@ -164,7 +164,7 @@ func ParseQuery(v url.Values) (q Query, err error) {
 	}
 	for name := range v {
 		if !slices.Contains(names, name) {
-			return Query{}, fmt.Errorf("capture: there is no parameter %q, but %v", name, names)
+			return Query{}, fmt.Errorf("capture: parameter %q does not exist: choose from %v", name, names)
 		}
 	}
 	return q, nil

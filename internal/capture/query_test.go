@@ -46,7 +46,7 @@ func TestQueriesAreReadBack(t *testing.T) {
 // TestBadQueries: the error for each names the parameter and says what to write.
 func TestBadQueries(t *testing.T) {
 	for text, say := range map[string]string{
-		"port=eth0":                 `no parameter "port", but [ports direction cos`,
+		"port=eth0":                 `parameter "port" does not exist: choose from [ports direction cos`,
 		"ports=":                    "write devices",
 		"ports=a,,b":                "write devices",
 		"ports=a&ports=b":           "ports is given 2 times",

@@ -33,16 +33,16 @@ type Source interface {
 
 // Summary says what a capture has seen. Seen is the sum of the others.
 type Summary struct {
-	// frames that were asked for; where a limit has ended the capture, up to the last one of each
-	// port in the file
+	// frames that match the query; if a limit ended the capture, up to the last one of each port in
+	// the file
 	Seen     uint64 `json:"seen"`
 	Captured uint64 `json:"captured"` // in the file
-	Beyond   uint64 `json:"beyond"`   // more than an iteration of a worker may spend on a capture
-	Full     uint64 `json:"full"`     // more than had been read: the ring was full
+	Beyond   uint64 `json:"beyond"`   // frames beyond what a worker may copy for a capture
+	Full     uint64 `json:"full"`     // frames that found no room: the file was not written fast enough
 }
 
 // errEnough means that the requested number of frames was captured.
-var errEnough = errors.New("capture: as many frames as were asked for")
+var errEnough = errors.New("capture: the requested number of frames was captured")
 
 // Stream writes what a source captures as a pcapng file until ctx is done, the switch ends, or a
 // limit of the query is reached; in all of these cases it returns nil. It calls flush when there is

@@ -184,7 +184,7 @@ func TestStreamThatCannotBegin(t *testing.T) {
 	f := newFake()
 	f.see(0, 10, 0, 0)
 	_, err := Stream(t.Context(), io.Discard, noFlush, f, &Query{Size: 10}, "test")
-	if err == nil || !strings.Contains(err.Error(), "allow it some KiB more") || !f.stopped {
+	if err == nil || !strings.Contains(err.Error(), "allow some KiB more") || !f.stopped {
 		t.Errorf("%v, stopped %t", err, f.stopped)
 	}
 }
@@ -333,7 +333,7 @@ func TestFetchOfWhatCannotBegin(t *testing.T) {
 	c, h := serve(t, func(context.Context, control.CaptureParams) (Source, error) { return crowded{f}, nil })
 	open := func() (io.Writer, error) { t.Error("opened"); return io.Discard, nil }
 	if _, err := Fetch(t.Context(), c, &Query{Size: minSize}, open); err == nil ||
-		!strings.Contains(err.Error(), "allow it some KiB more") {
+		!strings.Contains(err.Error(), "allow some KiB more") {
 		t.Error(err)
 	}
 	h.Wait()

@@ -16,14 +16,14 @@ func Docs(name, version string, program func() *cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "docs --man DIR",
 		Short: "Write the manual pages",
-		Long: `Writes a manual page for every command into a directory, which is made if it is not there. The date on the pages is
-today's, or SOURCE_DATE_EPOCH.`,
+		Long: `Writes a manual page for each command to a directory, which is created if it does not
+exist. The date on the pages is today's, or SOURCE_DATE_EPOCH.`,
 		Example: "  " + name + " docs --man /usr/local/share/man/man1",
 		Args:    cobra.NoArgs,
 		Hidden:  true,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := os.MkdirAll(man, 0o755); err != nil {
-				return fmt.Errorf("--man %s: %w; give a directory that this user may write to", man, err)
+				return fmt.Errorf("--man %s: %w: choose a directory that this user may write to", man, err)
 			}
 			if err := writeManual(man, version, program()); err != nil {
 				return fmt.Errorf("--man %s: %w", man, err)

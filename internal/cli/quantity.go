@@ -58,7 +58,7 @@ func (q *Quantity) Parse(text, base string, of []units.Unit) error {
 	number, err := strconv.ParseFloat(text[:end], 64)
 	factor := units.Factor(cmp.Or(text[end:], base), of)
 	if err != nil || factor == 0 || number < 0 || math.IsInf(number, 0) {
-		return fmt.Errorf("%q is no number with a unit", text)
+		return fmt.Errorf("%q is not a number with a unit", text)
 	}
 	q.Value, q.text = number*(float64(factor)/float64(units.Factor(base, of))), text
 	return nil

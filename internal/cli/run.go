@@ -97,6 +97,6 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	if err := c.ParseFlags(rest); err != nil || c.Flags().NArg() == 0 {
 		return nil
 	}
-	return fmt.Errorf("unknown command %q for %q: %s --help lists those that there are", c.Flags().Arg(0),
+	return fmt.Errorf("unknown command %q for %q: `%s --help` lists the commands", c.Flags().Arg(0),
 		c.CommandPath(), c.CommandPath())
 }

@@ -13,7 +13,7 @@ import (
 func Version(program, version string) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "Print the version, and what it was built for",
+		Short:   "Print the version, and the processor that it was built for",
 		Example: "  " + program + " version",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

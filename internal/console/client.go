@@ -81,9 +81,8 @@ func Dial(socket string) *Client {
 func (c *Client) State(ctx context.Context) (*state.Switch, error) {
 	s, err := ask[state.Switch](ctx, c, http.MethodGet, "/v3/state", nil)
 	if refused := (*Refusal)(nil); errors.As(err, &refused) && refused.Status == http.StatusNotFound {
-		return nil, fmt.Errorf("the switch at %s is of another version than this program: ask it with the program "+
-			"that it runs, or start it "+
-			"again with this one", c.socket)
+		return nil, fmt.Errorf("the switch at %s and this program are different versions of sluice: use the program "+
+			"that the switch runs, or restart the switch with this one", c.socket)
 	}
 	return s, err
 }
@@ -147,7 +146,7 @@ type refusal struct {
 func refusalOf(status int, answer *json.Decoder) error {
 	var said refusal
 	if err := answer.Decode(&said); err != nil || said.Error == "" {
-		said.Error = fmt.Sprintf("the switch answers %d %s", status, strings.ToLower(http.StatusText(status)))
+		said.Error = fmt.Sprintf("the switch answered %d %s", status, strings.ToLower(http.StatusText(status)))
 	}
 	return &Refusal{Status: status, Message: said.Error, Configuration: said.Configuration}
 }
@@ -161,16 +160,15 @@ func (c *Client) unreachable(err error) error {
 		return fmt.Errorf("%w at %s: start one with `sluice run -c FILE`, or name its socket with --socket",
 			ErrNoSwitch, c.socket)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("the switch at %s may be asked by root and its group only: use sudo, "+
-			"or name the group with control.group, or with control.viewers one that may only look", c.socket)
+		return fmt.Errorf("the switch at %s accepts only root and its group: use sudo, or set control.group to a "+
+			"group of this user, or control.viewers for read-only access", c.socket)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf(
-			"the switch at %s has not answered within %v: is its CPU taken, or another client holding it up?", c.socket,
-			c.Patience)
+		return fmt.Errorf("the switch at %s has not answered within %v: check whether other processes use its CPU, "+
+			"or another client delays it", c.socket, c.Patience)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, unix.ECONNRESET),
 		errors.Is(err, unix.EPIPE):
-		return fmt.Errorf("the switch at %s has hung up before the end of its answer: it has ended, or the answer "+
-			"was taken too slowly", c.socket)
+		return fmt.Errorf("the switch at %s closed the connection before the end of its answer: it has ended, or "+
+			"this program read too slowly", c.socket)
 	}
 	var call *url.Error // it names the URL, which means nothing to users
 	if errors.As(err, &call) {

@@ -349,7 +349,7 @@ func TestOrders(t *testing.T) {
 			t.Errorf("%+v: %v, want status %d", o.order, err, o.status)
 		}
 	}
-	if want := fmt.Sprintf("what=/v1/storm uid=%d pid=%d", os.Getuid(), os.Getpid()); strings.Count(d.log.String(),
+	if want := fmt.Sprintf("path=/v1/storm uid=%d pid=%d", os.Getuid(), os.Getpid()); strings.Count(d.log.String(),
 		want) != 7 {
 		t.Errorf("not 7 times %q in the log:\n%s", want, d.log)
 	}
@@ -493,7 +493,7 @@ func TestASwitchThatEnds(t *testing.T) {
 			}
 		}()
 		if _, err := d.client.State(t.Context()); err == nil ||
-			!strings.Contains(err.Error(), "the switch at "+d.socket+" has hung up") {
+			!strings.Contains(err.Error(), "the switch at "+d.socket+" closed the connection") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

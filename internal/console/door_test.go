@@ -93,8 +93,8 @@ func TestViewers(t *testing.T) {
 	}{
 		{operators, []string{"looks: true <nil>", "orders: <nil>"}},
 		{viewers, []string{
-			"looks: true <nil>", "orders: viewers may look and nothing else", "reloads: viewers may",
-			"captures: viewers may",
+			"looks: true <nil>", "orders: viewers have read-only access", "reloads: viewers have",
+			"captures: viewers have",
 		}},
 		{65534, []string{"looks: false the switch at", "orders: the switch at", "control.viewers"}},
 	} {

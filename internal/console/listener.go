@@ -28,7 +28,7 @@ func (s *Server) open(l net.Listener, answers http.Handler) {
 		Client: func(c net.Conn) string { return userName(peer(c).Uid) },
 		Refuse: func(w http.ResponseWriter, _ *http.Request) {
 			s.answer(w, http.StatusServiceUnavailable,
-				refusal{Error: "too many clients have not taken their answers yet: try again"})
+				refusal{Error: "too many clients have not read their answers yet: try again"})
 		},
 	})
 	house.Prefer(userName(0))
@@ -51,7 +51,7 @@ func (s *Server) open(l net.Listener, answers http.Handler) {
 	go func() {
 		defer close(d.served)
 		if err := d.http.Serve(house.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("the control socket answers no more", "socket", l.Addr().String(), "error", err)
+			s.log.Error("control socket failed", "socket", l.Addr().String(), "error", err)
 		}
 	}()
 	s.log.Info("answering", "socket", l.Addr().String())
@@ -74,8 +74,8 @@ func ClientOf(ctx context.Context) (uid, pid int) {
 func (s *Server) onlyLook(all *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := all.Handler(r); r.Method != http.MethodGet || !strings.HasPrefix(pattern, "GET ") {
-			s.answer(w, http.StatusForbidden, refusal{Error: "viewers may look and nothing else: " +
-				"orders and captures take root, or a member of control.group"})
+			s.answer(w, http.StatusForbidden, refusal{Error: "viewers have read-only access: " +
+				"captures, and commands that change something, need root or a member of control.group"})
 			return
 		}
 		all.ServeHTTP(w, r)

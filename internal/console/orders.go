@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// StormOrder treats classes of a port as in a pause storm, whatever the link partner does, or no
-// longer.
+// StormOrder begins a pause storm in classes of a port, whatever the link partner does, or ends it.
 type StormOrder struct {
 	Device string `json:"device"`
 	CoS    []int  `json:"cos"`
 	On     bool   `json:"on"`
 }
 
-// PortOrder shuts a port by hand, or opens it again.
+// PortOrder takes a port out of service, or puts it back.
 type PortOrder struct {
 	Device string `json:"device"`
 	Shut   bool   `json:"shut"`
 }
 
-// PortDone is what came of a PortOrder. A port that can't be opened is an error, and tried again.
+// PortDone is the result of a PortOrder. A port that can't be opened is an error, and the switch
+// tries again.
 type PortDone struct {
 	Device string `json:"device"`
 	Shut   bool   `json:"shut"`
@@ -58,14 +58,13 @@ func (c *Client) ClearFDB(ctx context.Context, order FDBOrder) (*Cleared, error)
 	return ask[Cleared](ctx, c, http.MethodPost, "/v2/fdb/clear", order)
 }
 
-// Storm puts classes of a port into a pause storm by hand, or ends that. It returns the order as
-// carried out.
+// Storm begins a pause storm in classes of a port, or ends it. It returns the order as carried out.
 func (c *Client) Storm(ctx context.Context, order StormOrder) (*StormOrder, error) {
 	return ask[StormOrder](ctx, c, http.MethodPost, "/v1/storm", order)
 }
 
-// Port shuts a port by hand, or opens it again. It also returns an error if a port is no longer
-// shut but could not be opened.
+// Port takes a port out of service, or puts it back. It also returns an error if a port is no
+// longer shut but could not be opened.
 func (c *Client) Port(ctx context.Context, order PortOrder) (*PortDone, error) {
 	return ask[PortDone](ctx, c, http.MethodPost, "/v1/port", order)
 }
@@ -75,10 +74,10 @@ func readOrder[Order any](r *http.Request) (o Order, err error) {
 	body := json.NewDecoder(r.Body)
 	body.DisallowUnknownFields()
 	if err := body.Decode(&o); err != nil {
-		return o, badOrder{fmt.Errorf("the order can't be read: %w", err)}
+		return o, badOrder{fmt.Errorf("the request can't be read: %w", err)}
 	}
 	if _, err := body.Token(); err != io.EOF {
-		return o, badOrder{errors.New("behind the order there is more")}
+		return o, badOrder{errors.New("the request has data after its end")}
 	}
 	return o, nil
 }
@@ -99,7 +98,7 @@ func (s *Server) clearFDB(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if o.VLAN > 4094 {
-		return nil, badOrder{fmt.Errorf("there is no VLAN %d: they are 1 to 4094", o.VLAN)}
+		return nil, badOrder{fmt.Errorf("VLAN %d does not exist: choose 1 to 4094", o.VLAN)}
 	}
 	err = s.sw.ClearFDB(r.Context(), o.Device, o.VLAN)
 	return Cleared{"fdb", time.Now()}, err
@@ -118,7 +117,7 @@ func (s *Server) port(r *http.Request) (any, error) {
 	return done, err
 }
 
-// storm puts classes of a port into a pause storm by hand, or ends that.
+// storm begins a pause storm in classes of a port, or ends it.
 func (s *Server) storm(r *http.Request) (any, error) {
 	o, err := readOrder[StormOrder](r)
 	if err != nil {
@@ -127,12 +126,12 @@ func (s *Server) storm(r *http.Request) (any, error) {
 	var meant uint8
 	for _, cos := range o.CoS {
 		if cos < 0 || cos > 7 {
-			return nil, badOrder{fmt.Errorf("there is no CoS %d: they are 0 to 7", cos)}
+			return nil, badOrder{fmt.Errorf("CoS %d does not exist: choose 0 to 7", cos)}
 		}
 		meant |= 1 << cos
 	}
 	if meant == 0 {
-		return nil, badOrder{errors.New("the order names no CoS")}
+		return nil, badOrder{errors.New("the request names no CoS: choose 0 to 7")}
 	}
 	return o, s.sw.Override(r.Context(), o.Device, meant, o.On)
 }

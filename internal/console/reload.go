@@ -49,8 +49,8 @@ func (r *Reloader) Reload(ctx context.Context) error {
 	case err == nil:
 		err = r.to.Reload(ctx, next)
 	case errors.Is(err, fs.ErrPermission): // in a confined process: see package confine
-		err = fmt.Errorf("%w; if its directory is another than at the start, restart the switch: a confined one "+
-			"reads no other", err)
+		err = fmt.Errorf("%w: if the file is in another directory than at the start, restart the switch, since a "+
+			"confined one can't read other directories", err)
 	}
 	r.lock.Lock()
 	defer r.lock.Unlock()

@@ -107,8 +107,8 @@ func (s *Server) routes() *http.ServeMux {
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.answer(w, http.StatusNotFound,
-			refusal{Error: fmt.Sprintf("%s %s is nothing that this switch answers: is it of another version?", r.Method,
-				r.URL.Path)})
+			refusal{Error: fmt.Sprintf("unknown request %s %s: this switch may be another version of sluice than the "+
+				"client", r.Method, r.URL.Path)})
 	})
 	return mux
 }
@@ -135,7 +135,7 @@ func (s *Server) few(most int, h http.Handler) http.Handler {
 		case <-r.Context().Done():
 		case <-time.After(s.write):
 			s.answer(w, http.StatusServiceUnavailable,
-				refusal{Error: fmt.Sprintf("%d clients have not taken the same long answer yet: try again", most)})
+				refusal{Error: fmt.Sprintf("%d clients have not read the same long answer yet: try again", most)})
 		}
 	})
 }
@@ -147,7 +147,7 @@ func (s *Server) handler(do func(*http.Request) (any, error)) http.Handler {
 		said, err := do(r)
 		if r.Method == http.MethodPost {
 			uid, pid := ClientOf(r.Context())
-			s.log.Info("order", "what", r.URL.Path, "uid", uid, "pid", pid, "done", err == nil)
+			s.log.Info("command", "path", r.URL.Path, "uid", uid, "pid", pid, "ok", err == nil)
 		}
 		if err == nil {
 			s.answer(w, http.StatusOK, said)

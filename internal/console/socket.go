@@ -96,8 +96,8 @@ func groupOf(c *config.Config, value *string, key string) (int, error) {
 	group, err := user.LookupGroup(name)
 	if err != nil {
 		at := c.Problem(value, "", "")
-		return -1, fmt.Errorf("control.%s (%s:%d:%d): there is no group %s here: make it with `groupadd %s`, "+
-			"or write one of /etc/group, or its number", key, at.File, at.Line, at.Column, name, name)
+		return -1, fmt.Errorf("control.%s (%s:%d:%d): group %s does not exist: create it with `groupadd %s`, "+
+			"or write the name or number of another group", key, at.File, at.Line, at.Column, name, name)
 	}
 	return strconv.Atoi(group.Gid)
 }
@@ -141,8 +141,8 @@ func clearWay(path string) error {
 	case err != nil:
 		return unmakable(path, err)
 	case info.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("control socket %s: there is a file that is no socket: move it away, or name another with "+
-			"control.socket", path)
+		return fmt.Errorf("control socket %s can't be created: a file that is not a socket has this name: move it "+
+			"away, or set another control.socket", path)
 	}
 	connection, err := net.DialTimeout("unix", path, time.Second)
 	if err == nil {
@@ -152,8 +152,8 @@ func clearWay(path string) error {
 		return unmakable(path, err)
 	}
 	if !errors.Is(err, unix.ECONNREFUSED) {
-		return fmt.Errorf("control socket %s is in use: stop the switch that answers there, or name another socket "+
-			"with control.socket", path)
+		return fmt.Errorf("control socket %s is in use: stop the switch that answers there, or set another "+
+			"control.socket", path)
 	}
 	if err := os.Remove(path); err != nil {
 		return unmakable(path, err)
@@ -173,9 +173,9 @@ func unmakable(path string, err error) error {
 	}
 	if errors.Is(err, unix.EADDRINUSE) {
 		return fmt.Errorf(
-			"control socket %s is in use: another switch was quicker; name another socket with control.socket", path)
+			"control socket %s is in use: another switch has just created it: set another control.socket", path)
 	}
-	return fmt.Errorf("control socket %s can't be made: %w: make the directory %s and let this user write there, or "+
+	return fmt.Errorf("control socket %s can't be created: %w: create the directory %s, let this user write there, or "+
 		"set control.socket to another path or to none",
 		path, err, filepath.Dir(path))
 }

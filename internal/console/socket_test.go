@@ -84,7 +84,7 @@ func TestOthersMayNotAsk(t *testing.T) {
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	c.Dir = "/"
 	out, err := c.CombinedOutput()
-	for _, want := range []string{"may be asked by root and its group only", "can't be made: permission denied"} {
+	for _, want := range []string{"accepts only root and its group", "can't be created: permission denied"} {
 		if err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("%v, without %q:\n%s", err, want, out)
 		}
@@ -174,15 +174,15 @@ func TestSocketInTheWay(t *testing.T) {
 		say          []string
 	}{
 		{name: "no directory", socket: "/proc/nowhere/at/all/socket",
-			say: []string{"can't be made", "no such file or directory", "directory /proc/nowhere/at/all",
+			say: []string{"can't be created", "no such file or directory", "directory /proc/nowhere/at/all",
 				"control.socket"}},
 		{name: "no place for a directory", socket: "/proc/nowhere/socket",
-			say: []string{"can't be made", "directory /proc/nowhere", "control.socket"}},
-		{name: "no place for a socket", socket: "/proc/socket", say: []string{"can't be made", "directory /proc ",
+			say: []string{"can't be created", "directory /proc/nowhere", "control.socket"}},
+		{name: "no place for a socket", socket: "/proc/socket", say: []string{"can't be created", "directory /proc,",
 			"or to none"}},
-		{name: "a file", socket: "/etc/passwd", say: []string{"/etc/passwd", "no socket", "move it away"}},
+		{name: "a file", socket: "/etc/passwd", say: []string{"/etc/passwd", "not a socket", "move it away"}},
 		{name: "no such group", group: "nobodys", say: []string{"sluice.yaml:", "control.group",
-			"there is no group nobodys here", "/etc/group"}},
+			"group nobodys does not exist", "groupadd nobodys"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			d := newDesk(t, "")
@@ -441,7 +441,7 @@ func TestStateOfAnotherVersion(t *testing.T) {
 	go func() { _ = server.Serve(l) }()
 	defer server.Close()
 	if _, err := Dial(socket).State(t.Context()); err == nil ||
-		!strings.Contains(err.Error(), "is of another version") {
+		!strings.Contains(err.Error(), "different versions") {
 		t.Errorf("%v", err)
 	}
 }
