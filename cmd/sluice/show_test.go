@@ -247,7 +247,7 @@ func (h *shop) checkOrders(t *testing.T) {
 		!strings.HasPrefix(file.Text, shownConfiguration) {
 		t.Errorf("%+v, %v", file, err)
 	}
-	h.refused(cli.ExitFailure, []string{"storm", "on", "port9", "--cos", "3"}, "port9 is no port", "port1")
+	h.refused(cli.ExitFailure, []string{"storm", "on", "port9", "--cos", "3"}, "port9 is not a port", "port1")
 	h.refused(cli.ExitUsage, []string{"storm", "on", "port1", "--cos", "8"}, "--cos 8", "0 to 7")
 	h.refused(cli.ExitUsage, []string{"storm", "on", "port1"}, "cos")
 	h.refused(cli.ExitUsage, []string{"show", "--watch=0s"}, "--watch 0s is too short: choose 100ms or more")
@@ -517,7 +517,7 @@ func TestHeadline(t *testing.T) {
 	for want, r := range map[string]state.Switch{
 		"lossless drops: 0":        {},
 		"lossless drops: 2  ALARM": {LosslessDrops: 2}, // no alarm yet
-		"lossless drops: 0  STALLED: the control loop has not run for 7s: links are not followed, orders wait": {
+		"lossless drops: 0  STALLED: the control loop has not run for 7s: link changes and commands wait": {
 			StalledNS: 7e9},
 		"lossless drops: 1  ALARM: sw0 cos 3 (storage) headroom_full at 19:59:00": {LosslessDrops: 1,
 			Alarms: []state.Alarm{alarm("sw0", time.Minute)}},

@@ -7,11 +7,11 @@ import (
 
 // Headline returns the first line of every view of a switch: that there were no lossless drops, or
 // how many, where, why and when. Drops before counters were cleared remain as a total. It also says
-// if the control loop does not run.
+// if the control loop is stalled.
 func (r *Switch) Headline() string {
 	line := r.losses()
 	if r.StalledNS > 0 {
-		line += fmt.Sprintf("  STALLED: the control loop has not run for %v: links are not followed, orders wait",
+		line += fmt.Sprintf("  STALLED: the control loop has not run for %v: link changes and commands wait",
 			time.Duration(r.StalledNS).Round(time.Second))
 	}
 	return line
@@ -28,7 +28,7 @@ func (r *Switch) losses() string {
 	}
 	line += "  ALARM"
 	last, others := r.lastAlarm()
-	if last == nil { // no look at the ports yet
+	if last == nil { // the ports have not been checked since
 		return line
 	}
 	line += fmt.Sprintf(": %s cos %d (%s) %s at %s", last.Port, last.CoS, last.Class, last.Reason,

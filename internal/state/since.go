@@ -7,8 +7,8 @@ import (
 )
 
 // CountFrom makes the counters of r count from the time at which they were cleared, when the state
-// was before. lost is the lossless drops up to then, including those of ports that have left since.
-// Alarms, histories and the total of lossless drops stay.
+// was before. lost is the lossless drops up to then, including those of ports that were removed
+// since. Alarms, histories and the total of lossless drops stay.
 func (r *Switch) CountFrom(at time.Time, before *Switch, lost uint64) {
 	r.CountersCleared = &at
 	r.LosslessDrops -= min(r.LosslessDrops, lost)
@@ -47,9 +47,9 @@ func (p *Port) subtract(before *Port) {
 	p.Drops = append([]Drop{}, since...)
 }
 
-// subtract subtracts the counters of another value, except those in slices; see Switch for which
-// fields are counters. A counter that is now lower has restarted from 0, as those of a driver do,
-// and stays.
+// subtract subtracts the counters of another value, except those in slices; the tag clear in the
+// package comment tells which fields are counters. A counter that is now lower has restarted from
+// 0, as those of a driver do, and stays.
 func subtract(v, before reflect.Value, clear string) {
 	switch v.Kind() {
 	case reflect.Struct:
