@@ -176,9 +176,9 @@ func TestCheckRefusals(t *testing.T) {
 		say        []string
 	}{
 		{"several", strings.ReplaceAll(good, "1G", "1G, ets: fair"), []string{
-			"sluice.yaml:2:37: no ets profile is called \"fair\"", "sluice.yaml:3:37: "}},
+			"sluice.yaml:2:37: ets profile \"fair\" does not exist", "sluice.yaml:3:37: "}},
 		{"weights", "ets: [{name: a, groups: [{pg: 0, cos: [0, 1, 2, 3, 4, 5, 6, 7], weight: 90}]}]\n" + good,
-			[]string{"sluice.yaml:1:25: ", "sum to 90", "add 10"}},
+			[]string{"sluice.yaml:1:25: ", "sum to 90", "raise them by 10"}},
 		{"memory", "memory: {buffers: 256}\n" + good, []string{"sluice.yaml:1:19: ", "256 buffers",
 			"raise buffers to"}},
 	} {

@@ -85,12 +85,11 @@ const onePort = "ports:\n  - {device: port1, speed: 1G}\n"
 
 // unreadables are files that don't exist or that this user can't read.
 var unreadables = []badInput{
-	{name: "missing", make: os.Remove, say: []string{unix.ENOENT.Error(), "beginning with one of examples/"}},
-	{name: "a directory", say: []string{unix.EISDIR.Error(), "name a file in it"}, make: func(file string) error {
-		return errors.Join(os.Remove(file), os.Mkdir(file, 0o755))
-	}},
+	{name: "missing", make: os.Remove, say: []string{unix.ENOENT.Error(), "starting from one of examples/"}},
+	{name: "a directory", say: []string{unix.EISDIR.Error(), "name a file in this directory"},
+		make: func(file string) error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o755)) }},
 	{name: "unreadable", make: func(file string) error { return os.Chmod(file, 0) }, without: root,
-		say: []string{unix.EACCES.Error(), "let this user read it, or run as root"}},
+		say: []string{unix.EACCES.Error(), "make it readable for this user, or run as root"}},
 }
 
 // mendables are files with errors. program is the beginning of an executable.
@@ -111,17 +110,17 @@ func mendables(program []byte) []badInput {
 		{name: "a program", text: string(program), say: []string{": the file is not text", "YAML in UTF-8"}},
 		{name: "UTF-16", text: "\xff\xfep\x00o\x00r\x00t\x00s\x00:\x00", say: []string{":1:1: the file is not text"}},
 		{name: "a control character", text: onePort + "\a", say: []string{":3:1: the character U+0007 is not allowed"}},
-		{name: "duplicate key", text: onePort + "ports: []\n", say: []string{`:3:1: "ports" is there twice`, "line 1"}},
+		{name: "duplicate key", text: onePort + "ports: []\n", say: []string{`:3:1: "ports" occurs twice`, "line 1"}},
 		{name: "wrong unit", text: strings.Replace(onePort, "1G", "1Gbit/s", 1),
 			say: []string{`:2:28: speed "1Gbit/s" has the unknown unit "Gbit/s"`, "like 500M, 2.5G or 10G"}},
 		{name: "no unit", text: onePort + "classes: [{cos: [3], share: 4000}]\n",
 			say: []string{`:3:29: share "4000" has no unit`, "like 160B"}},
 		{name: "negative size", text: onePort + "classes: [{cos: [3], share: -4MB}]\n",
 			say: []string{`:3:29: share "-4MB" is negative`, "from 0B to 100GB"}},
-		{name: "aliases in aliases", text: bomb(), say: []string{":11:8: ports is an alias: write the value out"}},
+		{name: "aliases in aliases", text: bomb(), say: []string{":11:8: ports is an alias: write the value itself"}},
 		{name: "lists in lists", text: "ports: " + strings.Repeat("[", 1e6), say: []string{"not valid YAML", "depth"}},
 		{name: "mappings in mappings", text: strings.Repeat("{a: ", 250e3), say: []string{"not valid YAML", "depth"}},
-		{name: "keys without number", text: manyKeys(), say: []string{`"k0" is no key of the file`, "more"}},
+		{name: "keys without number", text: manyKeys(), say: []string{`"k0" is not a key of the file`, "more"}},
 		{name: "errors without number", text: "ports: [" + strings.Repeat("{},", 1024) + "]",
 			say: []string{"port has no device", "and 2028 more"}},
 	}

@@ -42,8 +42,8 @@ func checkMetrics(d *decoder, m *Metrics) {
 		m.WebConfig = filepath.Join(filepath.Dir(d.file), m.WebConfig)
 	}
 	if m.Listen == "" {
-		d.fail(&m.WebConfig, "metrics have a web_config and are served nowhere",
-			"remove it, or write an address at listen")
+		d.fail(&m.WebConfig, "web_config is set, but metrics are not served",
+			"remove web_config, or set listen to an address")
 	}
 }
 
@@ -53,8 +53,8 @@ func checkMemory(d *decoder, m *Memory) {
 		return
 	}
 	if m.BufferSize&(m.BufferSize-1) != 0 {
-		d.fail(&m.BufferSize, fmt.Sprintf("buffer_size of %d bytes is no power of two", m.BufferSize),
-			"choose 2048B, 4096B or a higher one")
+		d.fail(&m.BufferSize, fmt.Sprintf("buffer_size of %d bytes is not a power of two", m.BufferSize),
+			"choose 2048B, 4096B or a higher power of two")
 	}
 	if d.sound(&m.Cell) && m.Cell > m.BufferSize {
 		d.fail(&m.Cell, fmt.Sprintf("a cell of %d bytes is larger than a buffer of %d", m.Cell, m.BufferSize),
@@ -99,7 +99,7 @@ func checkWorkers(d *decoder, c *Config) {
 	for i := range c.Workers {
 		cpu := &c.Workers[i]
 		if line, twice := repeated(d, firsts, cpu); twice {
-			d.fail(cpu, fmt.Sprintf("CPU %d has a worker already (line %d)", *cpu, line),
+			d.fail(cpu, fmt.Sprintf("CPU %d already has a worker (line %d)", *cpu, line),
 				"give each worker a CPU of its own")
 		}
 	}
@@ -108,7 +108,7 @@ func checkWorkers(d *decoder, c *Config) {
 // checkName refuses a name that is already taken.
 func checkName(d *decoder, firsts map[string]*string, name *string, what string) {
 	if line, twice := repeated(d, firsts, name); twice {
-		d.fail(name, fmt.Sprintf("%s is called %s already (line %d)", what, *name, line), "choose another name")
+		d.fail(name, fmt.Sprintf("%s is already called %s (line %d)", what, *name, line), "choose another name")
 	}
 }
 
@@ -131,7 +131,7 @@ func checkPorts(d *decoder, c *Config) {
 		p := &c.Ports[i]
 		p.Peer = -1
 		if line, twice := repeated(d, firsts, &p.Device); twice {
-			d.fail(&p.Device, fmt.Sprintf("device %s is a port already (line %d)", p.Device, line),
+			d.fail(&p.Device, fmt.Sprintf("device %s is already a port (line %d)", p.Device, line),
 				"name another device, or remove this port")
 		}
 		checkMTU(d, &c.Memory, p)
@@ -157,8 +157,8 @@ func named[T any](d *decoder, name *string, items *[]T, what string, nameOf func
 		known = append(known, *nameOf(item))
 	}
 	if ok {
-		d.fail(name, fmt.Sprintf("no %s is called %q", what, *name),
-			suggestion(*name, known, fmt.Sprintf("add it, or name one that is there: %s", strings.Join(known, ", "))))
+		d.fail(name, fmt.Sprintf("%s %q does not exist", what, *name),
+			suggestion(*name, known, fmt.Sprintf("add it, or choose from %s", strings.Join(known, ", "))))
 	}
 	return nil
 }
@@ -176,10 +176,10 @@ func checkMTU(d *decoder, m *Memory, p *Port) {
 	if of := page - BufferReserve - p.Overhead(); p.MTU <= of {
 		remedy += fmt.Sprintf(", or set memory.buffer_size to %dB", page)
 	} else if highest < of {
-		remedy += fmt.Sprintf(", or %d with memory.buffer_size at %dB, a page: Linux has no larger ones up to 6.18", of,
-			page)
+		remedy += fmt.Sprintf(", or %d with memory.buffer_size at %dB, a page: Linux up to 6.18 has no larger buffers",
+			of, page)
 	} else {
-		remedy += ": Linux has no buffers larger than a page up to 6.18"
+		remedy += ": Linux up to 6.18 has no buffers larger than a page"
 	}
 	d.fail(&p.MTU, fmt.Sprintf("mtu %d does not fit buffers of %d bytes", p.MTU, m.BufferSize), remedy)
 }
@@ -193,7 +193,7 @@ func checkWorker(d *decoder, c *Config, i int) {
 	}
 	if d.sound(&p.Worker, &c.Workers) && p.Worker >= workers {
 		d.fail(&p.Worker, fmt.Sprintf("worker %d does not exist", p.Worker),
-			fmt.Sprintf("the last one is %d: choose that or a lower one, or add a CPU to workers", workers-1))
+			fmt.Sprintf("lower it to at most %d, or add a CPU to workers", workers-1))
 	}
 }
 
@@ -205,7 +205,7 @@ func checkClasses(d *decoder, c *Config) {
 		for j := range class.CoS {
 			cos := &class.CoS[j]
 			if line, twice := repeated(d, firstCoS, cos); twice {
-				d.fail(cos, fmt.Sprintf("CoS %d is in a class already (line %d)", *cos, line), "list each CoS once")
+				d.fail(cos, fmt.Sprintf("CoS %d is already in a class (line %d)", *cos, line), "list each CoS once")
 			}
 		}
 		if !d.given(&class.Name) {
@@ -213,7 +213,7 @@ func checkClasses(d *decoder, c *Config) {
 		}
 		if line, twice := repeated(d, firstName, &class.Name); twice &&
 			(d.given(&class.Name) || d.given(firstName[class.Name])) {
-			d.fail(&class.Name, fmt.Sprintf("a class is called %s already (line %d)", class.Name, line),
+			d.fail(&class.Name, fmt.Sprintf("a class is already called %s (line %d)", class.Name, line),
 				"choose another name")
 		}
 		checkClass(d, c, class)
@@ -302,16 +302,17 @@ func checkWRED(d *decoder, class *Class) {
 	}
 	switch {
 	case w.Max == 0 && class.ECN:
-		d.fail(&class.ECN, "ecn does not know how long a queue must be for frames to be marked",
-			`add "wred: {min: 100KB, max: 400KB}" or the like`)
+		d.fail(&class.ECN, "ecn is true without wred, which sets the queue length at which frames are marked",
+			`add wred, such as "wred: {min: 100KB, max: 400KB}"`)
 	case w.Max == 0:
 	case class.Lossless && !class.ECN:
-		d.fail(w, "a lossless class has wred, which drops", `set "ecn: true" to mark frames instead, or remove wred`)
+		d.fail(w, "a lossless class has wred, which drops frames",
+			`set "ecn: true" to mark frames instead, or remove wred`)
 	case w.Min >= w.Max:
-		d.fail(&w.Min, fmt.Sprintf("wred begins at %d bytes, which is not below its max of %d", w.Min, w.Max),
+		d.fail(&w.Min, fmt.Sprintf("min of wred, %d bytes, is not below its max of %d", w.Min, w.Max),
 			"lower min, or raise max")
 	case class.QueueLimit > 0 && w.Max > class.QueueLimit:
-		d.fail(&w.Max, fmt.Sprintf("wred ends at %d bytes, but no queue grows beyond the queue_limit of %d", w.Max,
+		d.fail(&w.Max, fmt.Sprintf("max of wred is %d bytes, but no queue grows beyond the queue_limit of %d", w.Max,
 			class.QueueLimit),
 			"lower max, or raise queue_limit")
 	}

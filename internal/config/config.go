@@ -330,11 +330,11 @@ func unreadable(err error) error {
 	remedy := "name a file that can be read"
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		remedy = "write one, beginning with one of examples/"
+		remedy = "write one, starting from one of examples/"
 	case errors.Is(err, fs.ErrPermission):
-		remedy = "let this user read it, or run as root"
+		remedy = "make it readable for this user, or run as root"
 	case errors.Is(err, syscall.EISDIR):
-		remedy = "name a file in it"
+		remedy = "name a file in this directory"
 	}
 	return fmt.Errorf("%w: %w: %s", ErrUnreadable, err, remedy)
 }

@@ -550,7 +550,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("a missing file: %v", err)
 	}
 	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), dir) ||
-		!strings.HasSuffix(err.Error(), "name a file in it") {
+		!strings.HasSuffix(err.Error(), "name a file in this directory") {
 		t.Errorf("a directory: %v", err)
 	}
 	write := func(data string) {
@@ -567,7 +567,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("a file of the largest size: %v", err)
 	}
 	write(onePort + strings.Repeat("#", MaxFileSize+1-len(onePort)))
-	want := file + ":1:1: the file is too large: a configuration has at most 1048576 bytes"
+	want := file + ":1:1: the file is too large: shorten it to at most 1048576 bytes"
 	if _, err := Load(file); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

@@ -14,7 +14,7 @@ type Control struct {
 	Socket string // path of a Unix socket; empty: none
 	Group  string // whose members may connect, besides root; empty: that of the process
 
-	// Viewers is the group whose members may read but give no orders; empty: none.
+	// Viewers is the group whose members may read but give no commands; empty: none.
 	Viewers string
 }
 
@@ -30,10 +30,11 @@ func checkControl(d *decoder, c *Control) {
 	switch {
 	case c.Viewers == "" || !d.sound(&c.Socket, &c.Viewers):
 	case c.Socket == "":
-		d.fail(&c.Viewers, "there are viewers and no socket", "remove viewers, or write a path at socket")
+		d.fail(&c.Viewers, "viewers is set, but socket is none", "remove viewers, or set socket to a path")
 	case len(ViewSocket(c.Socket)) > longestSocket:
-		d.fail(&c.Socket, fmt.Sprintf("a path of %d characters is too long with viewers, whose socket has %q behind it",
-			len(c.Socket), viewSuffix),
+		d.fail(&c.Socket,
+			fmt.Sprintf("a path of %d characters is too long with viewers, whose socket has the suffix %q",
+				len(c.Socket), viewSuffix),
 			fmt.Sprintf("write one of at most %d characters", longestSocket-len(viewSuffix)))
 	}
 }
@@ -63,7 +64,7 @@ func socketPath() codec[string] {
 	return scalar(s, "write an absolute path of at most 107 characters, or none", func(text string) (string, string) {
 		switch {
 		case !filepath.IsAbs(text) || strings.HasSuffix(text, "/") || filepath.Clean(text) == "/":
-			return "", "is no absolute path of a file"
+			return "", "is not the absolute path of a file"
 		case len(text) > longestSocket || strings.ContainsFunc(text, invisible):
 			return "", "can't be the path of a socket"
 		}

@@ -11,7 +11,7 @@ import (
 func TestViewersNeedASocket(t *testing.T) {
 	longest := "/" + strings.Repeat("x", longestSocket-1-len(viewSuffix))
 	for socket, problem := range map[string]string{
-		"none": "there are viewers and no socket", longest: "", longest + "x": "is too long with viewers",
+		"none": "viewers is set, but socket is none", longest: "", longest + "x": "is too long with viewers",
 	} {
 		_, err := Parse("test.yaml", fmt.Appendf(nil, "control: {socket: %s, viewers: users}\n%s", socket, onePort))
 		if got := fmt.Sprint(err); (err != nil) != (problem != "") || !strings.Contains(got, problem) {

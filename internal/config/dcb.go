@@ -24,7 +24,7 @@ const allKeys = "all"
 // or as in dcb, "26:3". absent returns the value of a missing entry.
 func table[V any](entries int, value codec[V], absent func(number int) V) codec[[]V] {
 	number := integer(0, entries-1)
-	remedy := fmt.Sprintf(`write pairs like {3: …} or "%s:… 3:…": 0 to %d before the colon, %s behind it`, allKeys,
+	remedy := fmt.Sprintf(`write pairs like {3: …} or "%s:… 3:…": 0 to %d before the colon, %s after it`, allKeys,
 		entries-1, value.schema.form)
 	return codec[[]V]{schema: tableSchema(entries, value.schema).remedied(remedy),
 		read: func(d *decoder, n *yaml.Node, label string, v *[]V) bool {
@@ -53,7 +53,7 @@ func table[V any](entries int, value codec[V], absent func(number int) V) codec[
 					continue
 				}
 				if line, twice := lines[at]; twice {
-					ok = d.refuse(k, fmt.Sprintf("%d is there twice in %s", at, label),
+					ok = d.refuse(k, fmt.Sprintf("%d occurs twice in %s", at, label),
 						fmt.Sprintf("keep this one or the one in line %d", line))
 					continue
 				}
@@ -67,8 +67,8 @@ func table[V any](entries int, value codec[V], absent func(number int) V) codec[
 // readAll reads the pair of a table that sets all values.
 func readAll[V any](d *decoder, n *yaml.Node, i int, value codec[V], label string, values []V) bool {
 	if i > 0 {
-		return d.refuse(n.Content[i], fmt.Sprintf("%s would undo what stands before it in %s", allKeys, label),
-			"put it first, once")
+		return d.refuse(n.Content[i], fmt.Sprintf("%s would override the pairs before it in %s", allKeys, label),
+			"write it once, as the first pair")
 	}
 	var one V
 	if !read(d, n.Content[i+1], value, label+" value", &one) {
@@ -120,7 +120,7 @@ func (d *decoder) elements(n *yaml.Node, label, remedy string) *yaml.Node {
 		}
 		key, value, ok := strings.Cut(word, ":")
 		if !ok || key == "" || value == "" {
-			d.report(at, fmt.Sprintf("%s in %s is no pair", quote(word), label), remedy)
+			d.report(at, fmt.Sprintf("%s in %s is not a pair", quote(word), label), remedy)
 			return nil
 		}
 		colon := at.behind(key)
@@ -213,8 +213,8 @@ func addGroups(d *decoder, e *ETSProfile) {
 	has := len(e.Groups) > 0 || !d.sound(&e.Groups)
 	switch {
 	case has && d.given(&l.prioTC):
-		d.fail(&l.prioTC, fmt.Sprintf("profile %s has groups and prio_tc", e.Name),
-			"keep one: they say the same in two ways")
+		d.fail(&l.prioTC, fmt.Sprintf("profile %s has both groups and prio_tc", e.Name),
+			"keep one of them: both describe the groups")
 		return
 	case !d.given(&l.prioTC):
 		if !has {
@@ -262,14 +262,14 @@ func checkTrafficClasses(d *decoder, e *ETSProfile) (ok bool) {
 		isStrict, cos := l.tcTSA[class] == tsaStrict, l.members(class)
 		switch {
 		case isStrict && percent > 0:
-			d.fail(&l.tcBW, fmt.Sprintf("traffic class %d of profile %s is strict and has a weight of %d", class,
+			d.fail(&l.tcBW, fmt.Sprintf("traffic class %d of profile %s is strict, but has a weight of %d", class,
 				e.Name, percent),
 				fmt.Sprintf("write %d:0, or %d:ets in tc_tsa", class, class))
 		case !isStrict && percent == 0 && cos != nil:
 			d.fail(&l.tcBW, fmt.Sprintf("traffic class %d of profile %s has no weight", class, e.Name),
 				fmt.Sprintf("add %d and its percent, or write %d:strict in tc_tsa", class, class))
 		case !isStrict && percent > 0 && cos == nil && missing == nil:
-			d.fail(&l.tcBW, fmt.Sprintf("traffic class %d of profile %s has a weight of %d and no CoS", class, e.Name,
+			d.fail(&l.tcBW, fmt.Sprintf("traffic class %d of profile %s has a weight of %d, but no CoS", class, e.Name,
 				percent),
 				fmt.Sprintf("write %d:0, or map a CoS to it in prio_tc", class))
 		}
@@ -278,9 +278,8 @@ func checkTrafficClasses(d *decoder, e *ETSProfile) (ok bool) {
 		strict = append(strict, l.prioTC[cos])
 	}
 	if !slices.IsSorted(strict) {
-		d.fail(&l.prioTC, fmt.Sprintf("of the strict traffic classes of profile %s a higher one has a lower CoS",
-			e.Name),
-			"map higher CoS values to higher strict classes: of them the highest CoS goes first")
+		d.fail(&l.prioTC, fmt.Sprintf("profile %s maps a lower CoS to a higher strict traffic class", e.Name),
+			"map higher CoS values to higher strict traffic classes: the highest CoS is sent first")
 	}
 	return len(d.errors) == errors
 }

@@ -94,7 +94,7 @@ type decoder struct {
 func (d *decoder) document(data []byte) *yaml.Node {
 	start := position{line: 1, column: 1}
 	if len(data) > MaxFileSize {
-		d.report(start, "the file is too large", fmt.Sprintf("a configuration has at most %d bytes", MaxFileSize))
+		d.report(start, "the file is too large", fmt.Sprintf("shorten it to at most %d bytes", MaxFileSize))
 		return nil
 	}
 	if !d.readable(data) {
@@ -123,8 +123,8 @@ func (d *decoder) document(data []byte) *yaml.Node {
 	case err != nil:
 		d.syntax(err)
 	default:
-		d.report(position{line: second.Line, column: second.Column}, "a second document begins",
-			`a file holds one configuration: remove the "---" or what follows it`)
+		d.report(position{line: second.Line, column: second.Column}, "the file has a second document",
+			`remove the "---", or everything after it: a file holds one configuration`)
 	}
 	return nil
 }
@@ -180,7 +180,7 @@ func read[V any](d *decoder, n *yaml.Node, c codec[V], label string, v *V) bool 
 	ok := false
 	switch {
 	case n.Kind == yaml.AliasNode:
-		d.refuse(n, label+" is an alias", "write the value out")
+		d.refuse(n, label+" is an alias", "write the value itself")
 	case n.Style&yaml.TaggedStyle != 0:
 		d.refuse(n, fmt.Sprintf("%s has the tag %s", label, n.Tag), "remove the tag")
 	case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null":
@@ -226,7 +226,7 @@ func list[V any](atLeast, atMost int, item codec[V]) codec[[]V] {
 	return codec[[]V]{schema: s, read: func(d *decoder, n *yaml.Node, label string, v *[]V) bool {
 		switch {
 		case n.Kind != yaml.SequenceNode:
-			return d.refuse(n, label+" is not a list", "write [a, b], or one item to a line behind dashes")
+			return d.refuse(n, label+" is not a list", "write [a, b], or one item per line, each after a dash")
 		case len(n.Content) < atLeast || len(n.Content) > atMost:
 			return d.refuse(n, fmt.Sprintf("%s has %d items", label, len(n.Content)),
 				fmt.Sprintf("list %d to %d", atLeast, atMost))
@@ -314,7 +314,7 @@ func keyNames[T any](keys []key[T]) []string {
 func (d *decoder) pairs(n *yaml.Node, what string, known []string) map[string]*yaml.Node {
 	values := make(map[string]*yaml.Node)
 	lines := make(map[string]int)
-	all := "known are " + strings.Join(known, ", ")
+	all := "choose from " + strings.Join(known, ", ")
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
 		if k.Kind != yaml.ScalarNode || k.Style&yaml.TaggedStyle != 0 {
@@ -322,13 +322,13 @@ func (d *decoder) pairs(n *yaml.Node, what string, known []string) map[string]*y
 			continue
 		}
 		if line, twice := lines[k.Value]; twice {
-			d.refuse(k, fmt.Sprintf("%s is there twice in %s", quote(k.Value), what),
+			d.refuse(k, fmt.Sprintf("%s occurs twice in %s", quote(k.Value), what),
 				fmt.Sprintf("keep this one or the one in line %d", line))
 			continue
 		}
 		lines[k.Value] = k.Line
 		if !slices.Contains(known, k.Value) {
-			d.refuse(k, fmt.Sprintf("%s is no key of %s", quote(k.Value), what), suggestion(k.Value, known, all))
+			d.refuse(k, fmt.Sprintf("%s is not a key of %s", quote(k.Value), what), suggestion(k.Value, known, all))
 			continue
 		}
 		values[k.Value] = v

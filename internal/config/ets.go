@@ -154,20 +154,20 @@ func checkGroups(d *decoder, e *ETSProfile) {
 	for i := range e.Groups {
 		g := &e.Groups[i]
 		if line, twice := repeated(d, firstPG, &g.PG); twice {
-			d.fail(&g.PG, fmt.Sprintf("group %d is there twice in profile %s (line %d)", g.PG, e.Name, line),
-				"give it another number, or make one of the two")
+			d.fail(&g.PG, fmt.Sprintf("profile %s already has a group %d (line %d)", e.Name, g.PG, line),
+				"give it another number, or merge the two groups")
 		}
 		if g.Name == "" {
 			g.Name = fmt.Sprint("pg", g.PG)
 		}
 		if line, twice := repeated(d, firstName, &g.Name); twice && (d.given(&g.Name) || d.given(firstName[g.Name])) {
-			d.fail(&g.Name, fmt.Sprintf("a group of profile %s is called %s already (line %d)", e.Name, g.Name, line),
+			d.fail(&g.Name, fmt.Sprintf("a group of profile %s is already called %s (line %d)", e.Name, g.Name, line),
 				"choose another name")
 		}
 		for j := range g.CoS {
 			cos := &g.CoS[j]
 			if line, twice := repeated(d, firstCoS, cos); twice {
-				d.fail(cos, fmt.Sprintf("CoS %d is in a group of profile %s already (line %d)", *cos, e.Name, line),
+				d.fail(cos, fmt.Sprintf("CoS %d is already in a group of profile %s (line %d)", *cos, e.Name, line),
 					"list each CoS once")
 			}
 		}
@@ -190,12 +190,13 @@ func checkWeights(d *decoder, e *ETSProfile) {
 		case !d.sound(&g.PG, &g.Weight):
 			complete = false
 		case g.PG == StrictGroup && g.Weight > 0:
-			d.fail(&g.Weight, "group 15 has a weight, but it goes before all that have one",
-				"remove weight; rate is what can limit the group")
+			d.fail(&g.Weight, "group 15 has a weight, but is sent before all groups that have one",
+				"remove weight; to limit the group, set rate")
 		case g.PG == StrictGroup:
 		case g.Weight == 0:
 			complete = false
-			d.fail(g, fmt.Sprintf("group %d has no weight", g.PG), `add "weight:", percent of what group 15 leaves`)
+			d.fail(g, fmt.Sprintf("group %d has no weight", g.PG),
+				`add "weight:", the percentage of what group 15 leaves`)
 		default:
 			shared = true
 			sum += g.Weight
@@ -204,9 +205,9 @@ func checkWeights(d *decoder, e *ETSProfile) {
 	if !complete || !shared || sum == 100 {
 		return
 	}
-	remedy := fmt.Sprintf("they are percent: take away %d", sum-100)
+	remedy := fmt.Sprintf("lower them by %d in total; they are percentages", sum-100)
 	if sum < 100 {
-		remedy = fmt.Sprintf("they are percent: add %d", 100-sum)
+		remedy = fmt.Sprintf("raise them by %d in total; they are percentages", 100-sum)
 	}
 	d.fail(&e.Groups, fmt.Sprintf("the weights of profile %s sum to %d, not to 100", e.Name, sum), remedy)
 }
@@ -235,7 +236,7 @@ func checkMembers(d *decoder, c *Config, e *ETSProfile) {
 		case missing[cos] && class != nil:
 			d.fail(&e.Groups, fmt.Sprintf("profile %s has no group for CoS %d, of the lossless class %s", e.Name, cos,
 				class.Name),
-				"add it to the cos of a group, so that what PFC holds back is sent in the end")
+				"add it to the cos of a group, or its frames are never sent")
 		case missing[cos]:
 			lossy = append(lossy, cos)
 		}
@@ -262,8 +263,7 @@ func checkQueues(d *decoder, e *ETSProfile) {
 	for i := range e.Queues {
 		q := &e.Queues[i]
 		if line, twice := repeated(d, firsts, &q.CoS); twice {
-			d.fail(&q.CoS, fmt.Sprintf("the queue of CoS %d is there already (line %d)", q.CoS, line),
-				"make one of the two")
+			d.fail(&q.CoS, fmt.Sprintf("queues already has CoS %d (line %d)", q.CoS, line), "merge the two items")
 		}
 		checkBurst(d, &q.Rate, &q.Burst)
 		for j := range e.Groups {
@@ -273,7 +273,7 @@ func checkQueues(d *decoder, e *ETSProfile) {
 			}
 			if d.given(&q.Weight) {
 				d.fail(&q.Weight,
-					fmt.Sprintf("the queue of CoS %d has a weight, but in group %d the highest CoS goes first", q.CoS,
+					fmt.Sprintf("the queue of CoS %d has a weight, but group %d sends the highest CoS first", q.CoS,
 						g.PG),
 					`remove weight, or set "inner: drr" in the group`)
 			}
@@ -284,6 +284,6 @@ func checkQueues(d *decoder, e *ETSProfile) {
 
 func checkBurst(d *decoder, rate *uint64, burst *int) {
 	if d.given(burst) && *rate == 0 && d.sound(rate) {
-		d.fail(burst, "a burst without a rate limits nothing", "add rate, or remove burst")
+		d.fail(burst, "burst has no effect without rate", "add rate, or remove burst")
 	}
 }

@@ -63,7 +63,7 @@ type differences struct {
 func (d *differences) compare(at any, key string, differs bool, runs any) {
 	if differs {
 		d.found = append(d.found, d.of.Problem(at, key+" can't change while the switch runs",
-			fmt.Sprintf("it is %v now: leave it so, or restart the switch", runs)))
+			fmt.Sprintf("it is %v now: keep that, or restart the switch", runs)))
 	}
 }
 

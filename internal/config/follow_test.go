@@ -22,7 +22,7 @@ ports:
 func TestFollowRefuses(t *testing.T) {
 	for _, test := range []struct{ old, new, want string }{
 		{"buffers: 65536", "buffers: 32768", "new.yaml:2:19: memory.buffers can't change while the switch runs: it " +
-			"is 65536 now: leave it so, or restart the switch"},
+			"is 65536 now: keep that, or restart the switch"},
 		{"buffer_size: 4096B", "buffer_size: 2048B",
 			"memory.buffer_size can't change while the switch runs: it is 4096B now"},
 		{"cell: 128B", "cell: 64B", "memory.cell can't change while the switch runs: it is 128B now"},

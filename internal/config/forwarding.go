@@ -11,19 +11,18 @@ import (
 func checkVLANs(d *decoder, c *Config, p *Port) {
 	f := &c.Forwarding
 	if d.sound(&f.Table, &p.MACLimit) && p.MACLimit > f.Table {
-		d.fail(&p.MACLimit, fmt.Sprintf("mac_limit %d is above the %d addresses that the table takes", p.MACLimit,
-			f.Table),
+		d.fail(&p.MACLimit, fmt.Sprintf("mac_limit %d is above forwarding.table, which is %d", p.MACLimit, f.Table),
 			"lower it, or raise forwarding.table")
 	}
 	if d.sound(&p.Link, &p.STag) && p.Link == Access && p.STag != STagDrop {
-		d.fail(&p.STag, fmt.Sprintf("access port %s takes no tagged frames, and so none with an S-tag", p.Device),
+		d.fail(&p.STag, fmt.Sprintf("access port %s accepts no tagged frames, so none with an S-tag", p.Device),
 			`remove s_tag, or set "link: transparent" or "link: trunk"`)
 	}
 	if !d.sound(&f.Mode, &p.Link, &p.PVID, &p.VLANs) {
 		return
 	}
 	if f.Mode == WirePairs && p.Link != Transparent {
-		d.fail(&p.Link, fmt.Sprintf("a wire leaves tags as they are, so port %s can't be of kind %s", p.Device, p.Link),
+		d.fail(&p.Link, fmt.Sprintf("a wire does not change tags, so port %s can't have link %s", p.Device, p.Link),
 			`set "mode: bridge" under forwarding, or remove link`)
 		return
 	}
@@ -52,7 +51,7 @@ func checkWires(d *decoder, c *Config) {
 	}
 	switch {
 	case f.Mode == Bridge && d.given(&f.Wires) && len(f.Wires) > 0:
-		d.fail(&f.Wires, "wires are of no use in bridge mode", `set "mode: wire", or remove wires`)
+		d.fail(&f.Wires, "wires have no effect in bridge mode", `set "mode: wire", or remove wires`)
 		return
 	case f.Mode == Bridge:
 		return
@@ -64,7 +63,7 @@ func checkWires(d *decoder, c *Config) {
 	for i := range c.Ports {
 		p := &c.Ports[i]
 		if ok && p.Peer < 0 && d.sound(&p.Device) {
-			d.fail(&p.Device, fmt.Sprintf("port %s is in no wire", p.Device),
+			d.fail(&p.Device, fmt.Sprintf("port %s is not in a wire", p.Device),
 				"add a pair with it to forwarding.wires, or remove the port")
 		}
 	}
@@ -80,12 +79,12 @@ func checkWire(d *decoder, c *Config, w *Wire) (ok bool) {
 		n := portOf(c, w[i])
 		switch {
 		case n < 0:
-			d.fail(&w[i], fmt.Sprintf("wire to %s, which is no port", w[i]),
-				suggestion(w[i], devices(c), "add it to ports, or name a device that is there"))
+			d.fail(&w[i], fmt.Sprintf("a wire ends at %s, which is not a port", w[i]),
+				suggestion(w[i], devices(c), "add it to ports, or name another device"))
 			return false
 		case c.Ports[n].Peer >= 0 || i == 1 && n == ends[0]:
-			d.fail(&w[i], fmt.Sprintf("%s is at the end of a wire already", w[i]),
-				"put each device into one wire, once")
+			d.fail(&w[i], fmt.Sprintf("%s is already at the end of a wire", w[i]),
+				"list each device in one wire, once")
 			return false
 		}
 		ends[i] = n
@@ -115,11 +114,11 @@ func checkStatic(d *decoder, c *Config) {
 		return
 	}
 	if f.Mode == WirePairs && len(f.Static) > 0 {
-		d.fail(&f.Static, "static addresses are of no use in wire mode", `set "mode: bridge", or remove static`)
+		d.fail(&f.Static, "static entries have no effect in wire mode", `set "mode: bridge", or remove static`)
 		return
 	}
 	if d.sound(&f.Table) && len(f.Static) > f.Table {
-		d.fail(&f.Static, fmt.Sprintf("%d static addresses do not fit a table of %d", len(f.Static), f.Table),
+		d.fail(&f.Static, fmt.Sprintf("%d static entries do not fit a table of %d", len(f.Static), f.Table),
 			"raise table")
 	}
 	type place struct {
@@ -135,8 +134,8 @@ func checkStatic(d *decoder, c *Config) {
 		}
 		at := place{s.MAC, s.VLAN}
 		if line, twice := lines[at]; twice {
-			d.fail(&s.MAC, fmt.Sprintf("%v is in VLAN %d already (line %d)", s.MAC, s.VLAN, line),
-				"an address is behind one port: remove one of the two")
+			d.fail(&s.MAC, fmt.Sprintf("%v already has an entry in VLAN %d (line %d)", s.MAC, s.VLAN, line),
+				"remove one of the two: an address is behind one port")
 			continue
 		}
 		lines[at] = d.at[&s.MAC].line
@@ -147,7 +146,7 @@ func checkStatic(d *decoder, c *Config) {
 func checkFloodQueues(d *decoder, c *Config) {
 	f := &c.Forwarding
 	if d.sound(&f.Mode, &f.FloodQueues) && f.Mode == WirePairs && f.FloodQueues {
-		d.fail(&f.FloodQueues, "flood_queues are of no use in wire mode, which floods nothing",
+		d.fail(&f.FloodQueues, "flood_queues has no effect in wire mode, which floods nothing",
 			`set "mode: bridge", or remove flood_queues`)
 	}
 }
@@ -158,13 +157,13 @@ func checkStaticPort(d *decoder, c *Config, s *StaticEntry) {
 		return
 	}
 	if s.Port = portOf(c, s.Device); s.Port < 0 {
-		d.fail(&s.Device, fmt.Sprintf("an address behind %s, which is no port", s.Device),
-			suggestion(s.Device, devices(c), "add it to ports, or name a device that is there"))
+		d.fail(&s.Device, fmt.Sprintf("a static entry names %s, which is not a port", s.Device),
+			suggestion(s.Device, devices(c), "add it to ports, or name another device"))
 		return
 	}
 	p := &c.Ports[s.Port]
 	if d.sound(&s.VLAN, &p.VLANs, &p.PVID) && !p.member(s.VLAN) {
 		d.fail(&s.VLAN, fmt.Sprintf("port %s is not in VLAN %d", s.Device, s.VLAN),
-			"add it to the vlans of the port, or choose one of these")
+			"add it to the vlans of the port, or choose one of them")
 	}
 }

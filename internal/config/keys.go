@@ -220,11 +220,11 @@ var forwardingKeys = []key[Forwarding]{
 		choice(Bridge, WirePairs), func(f *Forwarding) *ForwardingMode { return &f.Mode }),
 	optional("wires", "[]", "wire mode: the pairs of devices",
 		list(0, maxPorts/2, wire()), func(f *Forwarding) *[]Wire { return &f.Wires }),
-	optional("ageing", "300s", "the time after which an address is forgotten if it was not seen",
+	optional("ageing", "300s", "the time after which an FDB entry is removed if its address was not seen",
 		duration("1ms", "1000000s"), func(f *Forwarding) *time.Duration { return &f.Ageing }),
-	optional("table", "16384", "the maximum number of addresses, static ones included",
+	optional("table", "16384", "the maximum number of FDB entries, static ones included",
 		integer(1, maxTable), func(f *Forwarding) *int { return &f.Table }),
-	optional("static", "[]", "addresses that are known from the start, and never age or move",
+	optional("static", "[]", "FDB entries that exist from the start, and never age or move",
 		list(0, maxTable, mapping("static entry", staticKeys)),
 		func(f *Forwarding) *[]StaticEntry { return &f.Static }),
 	optional("flood_queues", "false", "true: flooded frames of lossy classes use four queues, "+
@@ -242,7 +242,7 @@ var metricsKeys = []key[Metrics]{
 
 var staticKeys = []key[StaticEntry]{
 	required("mac", "the MAC address, such as 02:00:00:00:00:01",
-		station(), func(s *StaticEntry) *MAC { return &s.MAC }),
+		unicast(), func(s *StaticEntry) *MAC { return &s.MAC }),
 	optional("vlan", "1", "the VLAN of the address",
 		integer[uint16](1, 4094), func(s *StaticEntry) *uint16 { return &s.VLAN }),
 	required("port", "the device behind which the address is",
@@ -283,7 +283,7 @@ var portKeys = []key[Port]{
 	optional("s_tag", "drop", "how to treat frames with an S-tag (IEEE 802.1ad, TPID 0x88A8); "+
 		"drop: drop them as s_tag; pcp: keep the tag, use its PCP for the CoS, and the VLAN of untagged frames",
 		choice(STagDrop, STagPCP), func(p *Port) *STag { return &p.STag }),
-	optional("mac_limit", "none", "the maximum number of addresses learned on the port",
+	optional("mac_limit", "none", "the maximum number of FDB entries learned on the port",
 		orNone(integer(1, maxTable)), func(p *Port) *int { return &p.MACLimit }),
 	optional("storm", "{}", "limits for received frames that would be flooded; more are dropped",
 		mapping("storm", stormKeys), func(p *Port) *Storm { return &p.Storm }),
@@ -346,9 +346,9 @@ func device() codec[string] {
 	return scalar(s, "write the name that `ip link` shows, at most 15 characters", func(text string) (string, string) {
 		switch {
 		case text == "" || text == "." || text == ".." || len(text) > 15:
-			return "", "is no device name"
+			return "", "is not a device name"
 		case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == '/' || r == ':' || r > '~' }):
-			return "", "is no device name"
+			return "", "is not a device name"
 		}
 		return text, ""
 	})
@@ -359,14 +359,14 @@ func listener() codec[string] {
 	s := &schema{Type: "string", Pattern: `^([0-9.]+|\[[0-9A-Fa-f:.]+\])?:[1-9][0-9]{0,4}$`,
 		form: "an IP address and a port, like 127.0.0.1:9473"}
 	return scalar(s, "write an address and a port like 127.0.0.1:9473 or [::1]:9473; without an address, as in "+
-		":9473, it is open to everyone",
+		":9473, it listens at all addresses",
 		func(text string) (string, string) {
 			host, port, err := net.SplitHostPort(text)
 			if err != nil {
-				return "", "is no address with a port"
+				return "", "is not an address with a port"
 			}
 			if number, problem := digits(port); problem != "" || number < 1 || number > 65535 {
-				return "", "has no port of 1 to 65535"
+				return "", "has no port from 1 to 65535"
 			}
 			if host != "" && net.ParseIP(host) == nil {
 				return "", "has no IP address before the port"
@@ -380,28 +380,28 @@ func path() codec[string] {
 	s := &schema{Type: "string", Pattern: "^" + visibleBut("") + "+$", form: "the name of a file"}
 	return scalar(s, "write the name of a file", func(text string) (string, string) {
 		if text == "" || strings.ContainsFunc(text, invisible) {
-			return "", "names no file"
+			return "", "is not the name of a file"
 		}
 		return text, ""
 	})
 }
 
-// station reads a unicast MAC address.
-func station() codec[MAC] {
+// unicast reads a unicast MAC address.
+func unicast() codec[MAC] {
 	s := &schema{
 		Type:    "string",
 		Pattern: `^[0-9A-Fa-f][02468ACEace]((:[0-9A-Fa-f]{2}){5}|(-[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{2}(\.[0-9A-Fa-f]{4}){2})$`,
-		form:    "the MAC address of one station",
+		form:    "a unicast MAC address",
 	}
-	return scalar(s, "write the address of one station, such as 02:00:00:00:00:01", func(text string) (MAC, string) {
+	return scalar(s, "write a unicast address, such as 02:00:00:00:00:01", func(text string) (MAC, string) {
 		address, err := net.ParseMAC(text)
 		switch {
 		case err != nil || len(address) != len(MAC{}):
-			return MAC{}, "is no MAC address"
+			return MAC{}, "is not a MAC address"
 		case address[0]&1 == 1:
-			return MAC{}, "is the address of a group"
+			return MAC{}, "is a group address"
 		case MAC(address) == MAC{}:
-			return MAC{}, "is the address of nobody"
+			return MAC{}, "is the all-zero address"
 		}
 		return MAC(address), ""
 	})
@@ -411,7 +411,7 @@ func station() codec[MAC] {
 // group sub-TLV).
 func groupNumber() codec[int] {
 	s := oneOf([]string{"0", "1", "2", "3", "4", "5", "6", "7", "15"})
-	return scalar(s, "write 0 to 7 for a group with a weight, or 15 for the one that goes before all others",
+	return scalar(s, "write 0 to 7 for a group with a weight, or 15 for the group that is sent before all others",
 		func(text string) (int, string) {
 			number, problem := digits(text)
 			switch {
@@ -432,7 +432,7 @@ func wire() codec[Wire] {
 		form: "a pair of devices such as [sw0, sw1]"}
 	return codec[Wire]{schema: s, read: func(d *decoder, n *yaml.Node, _ string, v *Wire) bool {
 		if n.Kind != yaml.SequenceNode || len(n.Content) != 2 {
-			return d.refuse(n, "a wire has two ends", "write [sw0, sw1]")
+			return d.refuse(n, "a wire is not a pair of devices", "write a pair such as [sw0, sw1]")
 		}
 		one := read(d, n.Content[0], device(), "device", &v[0])
 		two := read(d, n.Content[1], device(), "device", &v[1])

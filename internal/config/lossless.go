@@ -90,8 +90,9 @@ func checkLinkSpeed(d *decoder, p *Port) {
 		p.LinkSpeed = fastestLink // not used
 	case reported > 0 && (reported < slowestLink || reported > fastestLink):
 		d.unsound[&p.LinkSpeed] = true
-		d.fail(&p.Device, fmt.Sprintf("the link of device %s has %s", p.Device, units.Rate(reported)),
-			fmt.Sprintf("let it have a rate from %s to %s, or write flow_control: off", units.Rate(slowestLink),
+		d.fail(&p.Device, fmt.Sprintf("the link of device %s has %s, for which headroom can't be computed", p.Device,
+			units.Rate(reported)),
+			fmt.Sprintf("set the link to a rate from %s to %s, or write flow_control: off", units.Rate(slowestLink),
 				units.Rate(fastestLink)))
 	case reported > 0:
 		p.LinkSpeed = reported
@@ -100,7 +101,7 @@ func checkLinkSpeed(d *decoder, p *Port) {
 		d.unsound[&p.LinkSpeed] = !d.sound(&p.Speed)
 	case d.sound(&p.Speed, &p.LinkSpeed) && p.Speed > p.LinkSpeed:
 		d.fail(&p.Speed, fmt.Sprintf("speed of %s is above the link_speed of %s, so frames would wait in the "+
-			"device, where a pause can't call them back",
+			"device, where a pause can't stop them",
 			units.Rate(p.Speed), units.Rate(p.LinkSpeed)), "lower speed, or raise link_speed")
 	}
 }
@@ -235,14 +236,14 @@ func checkRefresh(d *decoder, c *Config) {
 func (d *decoder) failPause(c *Config, p *Port) {
 	remedy := "lower in_flight"
 	if longest := p.longestResponse(c.PFC.Quanta, d.earliestRefresh(&c.PFC)); longest >= 0 {
-		remedy = fmt.Sprintf("lower response to %s or less, which `sluice doctor` measures, or in_flight",
+		remedy = fmt.Sprintf("lower response to %s or less, if `sluice doctor` measures no more, or in_flight",
 			units.Time(longest))
 	}
 	late := ceil(p.repetitionDelay(p.Response), quantum)
 	enough, repeated := late+int(c.PFC.Refresh), ""
 	if !d.given(&c.PFC.Refresh) {
 		enough = (late-1)*4/3 + 1 // a quarter of which is late
-		repeated = ". It is repeated after a quarter of its time at the earliest"
+		repeated = "; it is repeated after a quarter of its duration at the earliest"
 	}
 	if enough <= math.MaxUint16 {
 		remedy = fmt.Sprintf("raise pfc.quanta to %d or more, or %s", enough, remedy)
@@ -307,12 +308,12 @@ func checkXON(d *decoder, class *Class) {
 	case dynamic: // the limit varies, so marks can't be compared with it
 	case class.XON > class.Share:
 		d.fail(&class.XON,
-			fmt.Sprintf("xon at %d bytes is above the share of %d, so a paused sender would go on at once", class.XON,
-				class.Share),
+			fmt.Sprintf("xon of %d bytes is above the share of %d, so a paused sender would resume immediately",
+				class.XON, class.Share),
 			"lower xon, or raise share")
 	case class.XONOffset > class.Share:
-		d.fail(&class.XONOffset, fmt.Sprintf("xon_offset of %d bytes is above the share of %d, which can't fall so far",
-			class.XONOffset, class.Share),
+		d.fail(&class.XONOffset, fmt.Sprintf("xon_offset of %d bytes is above the share of %d: use can't fall so far "+
+			"below the limit", class.XONOffset, class.Share),
 			"lower xon_offset, or raise share")
 	}
 }
@@ -325,7 +326,7 @@ func checkHeadroom(d *decoder, c *Config, class *Class) {
 	most := slices.MaxFunc(c.Ports, func(a, b Port) int { return a.Headroom - b.Headroom })
 	if need := most.Headroom / c.Memory.Cell; ceil(class.Headroom, c.Memory.Cell) < need {
 		d.fail(&class.Headroom, fmt.Sprintf(
-			"headroom of %d bytes is %d cells, fewer than the %d that port %s fills at %s before its peer has stopped",
+			"headroom of %d bytes is %d cells, fewer than the %d that port %s may fill at %s before its peer stops",
 			class.Headroom, ceil(class.Headroom, c.Memory.Cell), need, most.Device, units.Rate(most.LinkSpeed)),
 			fmt.Sprintf("raise it to %dB or more, leave it out, so that each port gets what it needs, or lower the "+
 				"port's response or in_flight",
@@ -340,7 +341,7 @@ func checkFlowControl(d *decoder, c *Config) {
 	}
 	for i := range c.Ports {
 		if p := &c.Ports[i]; d.sound(&p.FlowControl) && p.FlowControl == FlowPause {
-			d.fail(&p.FlowControl, fmt.Sprintf("port %s is to pause its peer, but no class is lossless", p.Device),
+			d.fail(&p.FlowControl, fmt.Sprintf("port %s has flow_control pause, but no class is lossless", p.Device),
 				`add "lossless: true" to the class to pause for, or remove flow_control`)
 		}
 	}
@@ -356,11 +357,11 @@ func checkPools(d *decoder, c *Config) {
 	lossy := slices.ContainsFunc(c.Classes, func(class Class) bool { return !class.Lossless })
 	switch {
 	case m.LosslessPool > 0 && !lossless:
-		d.fail(&m.LosslessPool, fmt.Sprintf("no class is lossless, so %d%% of the shared memory would lie idle",
+		d.fail(&m.LosslessPool, fmt.Sprintf("no class is lossless, so %d%% of the shared memory would be unused",
 			m.LosslessPool),
 			`add "lossless: true" to a class, or remove lossless_pool`)
 	case m.LosslessPool > 0 && !lossy:
-		d.fail(&m.LosslessPool, fmt.Sprintf("all classes are lossless, so %d%% of the shared memory would lie idle",
+		d.fail(&m.LosslessPool, fmt.Sprintf("all classes are lossless, so %d%% of the shared memory would be unused",
 			100-m.LosslessPool),
 			"remove lossless_pool")
 	}
@@ -393,7 +394,7 @@ func checkPortBuffer(d *decoder, c *Config) {
 	}
 	if has := m.PortBuffer / m.Cell; most > has {
 		d.fail(&m.PortBuffer,
-			fmt.Sprintf("port_buffer of %d bytes is %d cells, fewer than the %d that port %s keeps as reserved and "+
+			fmt.Sprintf("port_buffer of %d bytes is %d cells, fewer than the %d that port %s needs for reserved and "+
 				"headroom",
 				m.PortBuffer, has, most, c.Ports[worst].Device),
 			fmt.Sprintf("lower reserved, headroom or the port's response or in_flight, or raise port_buffer to %dB "+

@@ -258,10 +258,10 @@ func TestWeightsSum(t *testing.T) {
 			var add, away int
 			switch {
 			case err == nil:
-			case strings.Contains(err.Error(), "add"):
-				fmt.Sscanf(err.Error()[strings.Index(err.Error(), "add"):], "add %d", &add)
+			case strings.Contains(err.Error(), "raise"):
+				fmt.Sscanf(err.Error()[strings.Index(err.Error(), "raise"):], "raise them by %d", &add)
 			default:
-				fmt.Sscanf(err.Error()[strings.Index(err.Error(), "take"):], "take away %d", &away)
+				fmt.Sscanf(err.Error()[strings.Index(err.Error(), "lower"):], "lower them by %d", &away)
 			}
 			if one+two+add-away != 100 || (err == nil) != (one+two == 100) {
 				t.Errorf("%d and %d: %v", one, two, err)

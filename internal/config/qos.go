@@ -51,8 +51,8 @@ func checkTrust(d *decoder, q *QoSDomain) {
 		d.fail(&q.PCPToCoS, fmt.Sprintf("domain %s trusts DSCP, but maps only PCP", q.Name),
 			`set "trust: pcp", or add dscp_to_cos`)
 	case q.Trust == TrustDSCP && !maps:
-		d.fail(&q.Trust, fmt.Sprintf("domain %s trusts DSCP, but maps none to a CoS", q.Name),
-			`add "dscp_to_cos: {26: 3}" or the like`)
+		d.fail(&q.Trust, fmt.Sprintf("domain %s trusts DSCP, but maps no DSCP to a CoS", q.Name),
+			`add dscp_to_cos, such as "dscp_to_cos: {26: 3}"`)
 	}
 }
 
@@ -68,7 +68,7 @@ func checkPaused(d *decoder, c *Config, q *QoSDomain) {
 			d.fail(&q.PCPToCoS, fmt.Sprintf(
 				"PCP %d becomes CoS %d, of the lossless class %s, but its sender does not stop when PFC pauses %d", pcp,
 				cos, class.Name, cos),
-				fmt.Sprintf("map PCP %d to CoS %d and make that lossless, or to a lossy one", pcp, pcp))
+				fmt.Sprintf("map PCP %d to CoS %d and make that CoS lossless, or map it to a lossy CoS", pcp, pcp))
 		}
 	}
 	if q.Trust == TrustDSCP && d.sound(&q.DSCPToCoS, &q.CoSToDSCP) {
@@ -77,7 +77,7 @@ func checkPaused(d *decoder, c *Config, q *QoSDomain) {
 	for cos, pcp := range q.CoSToPCP {
 		if class := losslessClass(d, c, cos); class != nil && pcp != cos {
 			d.fail(&q.CoSToPCP, fmt.Sprintf(
-				"CoS %d, of the lossless class %s, leaves as PCP %d, but is not held back when PFC pauses %d", cos,
+				"CoS %d, of the lossless class %s, is sent with PCP %d, but does not stop when PFC pauses %d", cos,
 				class.Name, pcp, pcp),
 				fmt.Sprintf("remove %d from cos_to_pcp", cos))
 		}
@@ -93,8 +93,8 @@ func checkRemarked(d *decoder, c *Config, q *QoSDomain) {
 			continue
 		}
 		d.fail(&q.CoSToDSCP,
-			fmt.Sprintf("CoS %d, of the lossless class %s, leaves with DSCP %d, which is not CoS %d by this domain",
-				cos, class.Name, dscp, cos),
+			fmt.Sprintf("CoS %d, of the lossless class %s, is sent with DSCP %d, which this domain does not map to "+
+				"CoS %d", cos, class.Name, dscp, cos),
 			fmt.Sprintf("add \"%d: %d\" to dscp_to_cos, or remove %d from cos_to_dscp", dscp, cos, cos))
 	}
 }

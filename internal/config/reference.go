@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"sluice/internal/prose"
 )
 
-// introduction has what does not belong to any one key.
+// introduction is the text before the tables of keys.
 //
 //go:embed introduction.md
 var introduction string
@@ -36,7 +38,7 @@ func (r *reference) section(path, doc string, of *schema) {
 	}
 	fmt.Fprintf(r, "\n%s %s\n\n", strings.Repeat("#", level), title)
 	if path != "" {
-		fmt.Fprintf(r, "%s%s.\n\n", strings.ToUpper(doc[:1]), doc[1:])
+		fmt.Fprintf(r, "%s.\n\n", prose.Wrap(strings.ToUpper(doc[:1])+doc[1:], 99, ""))
 	}
 	r.WriteString("| key | value | default | meaning |\n|---|---|---|---|\n")
 	for _, key := range of.Properties {

@@ -19,7 +19,8 @@ const byteOrderMark = "\ufeff"
 func (d *decoder) readable(data []byte) bool {
 	data = bytes.TrimPrefix(data, []byte(byteOrderMark))
 	if at, _, found := find(data, noText); found {
-		d.report(at, "the file is not text", "a configuration is YAML in UTF-8: name another file, or save this one so")
+		d.report(at, "the file is not text",
+			"name another file, or save this one in UTF-8: a configuration is YAML in UTF-8")
 		return false
 	}
 	at, r, found := find(data, ambiguous)
@@ -88,7 +89,7 @@ func (d *decoder) versioned(data []byte) (forLibrary []byte, ok bool) {
 		return data, true
 	default:
 		before := strings.TrimPrefix(string(data[:from]), byteOrderMark)
-		d.report(position{line: 1, column: 1}.behind(before), "YAML "+version+" is not known",
+		d.report(position{line: 1, column: 1}.behind(before), "YAML "+version+" is not supported",
 			"write %YAML 1.2, or remove the directive")
 		return nil, false
 	}

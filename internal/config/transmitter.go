@@ -88,8 +88,8 @@ func checkTransmitter(d *decoder, c *Config) {
 	}
 	for i := range c.Ports {
 		if p := &c.Ports[i]; d.sound(&p.TX, &t.CPU) && p.TX == TXTransmitter && !c.HasTransmitter() {
-			d.fail(&p.TX, "resident takes a transmitter, and there is none",
-				"write transmitter: {cpu: worker}, or a CPU that can be spared")
+			d.fail(&p.TX, "tx is resident, but there is no transmitter",
+				"write transmitter: {cpu: worker}, or the number of a CPU to spare")
 		}
 	}
 }

@@ -111,7 +111,7 @@ func alpha() codec[int] {
 		if value, ok := values[text]; ok {
 			return value, ""
 		}
-		return 0, "is not a choice"
+		return 0, "is not valid"
 	})
 }
 
@@ -186,6 +186,6 @@ func choice[V ~string](words ...V) codec[V] {
 				return w, ""
 			}
 		}
-		return v, "is not a choice"
+		return v, "is not valid"
 	})
 }
