@@ -128,7 +128,7 @@ func (p *Params) ingressPools() ([]PoolParams, error) {
 			pool.Headroom = sum[i]
 		}
 		if err := inRange("headroom", pool.Headroom, largest[i], sum[i]); err != nil {
-			return nil, fmt.Errorf("pool %d: %w (what the largest group needs, and all together)", i, err)
+			return nil, fmt.Errorf("pool %d: %w (the needs of its largest group, and of all its groups)", i, err)
 		}
 		if err := inRange("shared", pool.Shared, 0, p.Cells); err != nil {
 			return nil, fmt.Errorf("pool %d: %w", i, err)
@@ -173,7 +173,7 @@ func (g *GroupParams) checkSizes(cells, pools int) error {
 	}
 	switch {
 	case g.Lossless && g.Headroom == 0:
-		return fmt.Errorf("lossless without headroom: package headroom says how much its link needs")
+		return fmt.Errorf("lossless without headroom: compute what its link needs with package headroom")
 	case !g.Lossless && g.Headroom+g.XON+g.XONOffset != 0:
 		return fmt.Errorf("lossy with headroom %d, XON %d and XON offset %d: all must be 0, or the group lossless",
 			g.Headroom, g.XON, g.XONOffset)
@@ -185,14 +185,14 @@ func (g *GroupParams) checkSizes(cells, pools int) error {
 func (g *GroupParams) check(pools []PoolParams) error {
 	shared := pools[g.Pool].Shared
 	if err := inRange("share", g.Share, 0, shared); err != nil {
-		return fmt.Errorf("%w (its pool)", err)
+		return fmt.Errorf("%w (the size of its pool)", err)
 	}
 	limit := g.Reserved + g.Share
 	if g.Alpha != 0 {
 		limit = g.Reserved + shared
 	}
 	if err := inRange("XON", g.XON, 0, limit); err != nil {
-		return fmt.Errorf("%w (its limit)", err)
+		return fmt.Errorf("%w (the limit of the group)", err)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ type red struct {
 func (p *REDParams) check() error {
 	switch {
 	case p.Min < 0 || p.Max > maxCells || p.Min > p.Max:
-		return fmt.Errorf("early detection from %d to %d cells: 0 to %d, the lower one first", p.Min, p.Max, maxCells)
+		return fmt.Errorf("early detection from %d to %d cells: want 0 ≤ min ≤ max ≤ %d", p.Min, p.Max, maxCells)
 	case !(p.Probability >= 0 && p.Probability <= 1):
 		return fmt.Errorf("early detection with probability %v: must be 0 to 1", p.Probability)
 	case p.Smoothing < 0 || p.Smoothing > maxSmoothing:

@@ -157,10 +157,10 @@ func (m *Manager) Check() error {
 // check compares the pool's accounts with the sums of its groups or queues.
 func (p *pool) check(shared, headroom int32) error {
 	if p.free < p.least || shared != p.size-p.free {
-		return fmt.Errorf("%d shared cells are held, of %d are %d free", shared, p.size, p.free)
+		return fmt.Errorf("%d shared cells are in use; of %d, %d are free", shared, p.size, p.free)
 	}
 	if p.headroom < p.headroomLeast || headroom != p.headroomSize-p.headroom {
-		return fmt.Errorf("%d cells of headroom are held, of %d are %d free", headroom, p.headroomSize, p.headroom)
+		return fmt.Errorf("%d cells of headroom are in use; of %d, %d are free", headroom, p.headroomSize, p.headroom)
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func NewGenerator(p GeneratorParams) (*Generator, error) {
 		return nil, errors.New("pfc: 0 quanta would resume, not pause: choose up to 65535, the usual value")
 	}
 	if p.Refresh >= p.Quanta {
-		return nil, fmt.Errorf("pfc: refresh after %d quanta, when a pause of %d quanta has run out: choose half of it",
+		return nil, fmt.Errorf("pfc: refresh after %d quanta is too late for a pause of %d: choose half of the pause",
 			p.Refresh, p.Quanta)
 	}
 	halfQuanta := 2 * uint64(p.Refresh)

@@ -100,7 +100,7 @@ func (p *Params) check() error {
 			return fmt.Errorf("queue %d: %w", i, err)
 		}
 		if q.Group < 0 || q.Group >= len(p.Groups) {
-			return fmt.Errorf("queue %d: group %d: there are groups 0 to %d", i, q.Group, len(p.Groups)-1)
+			return fmt.Errorf("queue %d: group %d: choose 0 to %d", i, q.Group, len(p.Groups)-1)
 		}
 	}
 	return nil

@@ -249,7 +249,7 @@ func TestLearnFromAnotherWorker(t *testing.T) {
 	before := b.Len()
 	b.Learn(0, bob, 6, 1)
 	if b.Len() != before {
-		t.Error("learned in a VLAN that the port is no member of")
+		t.Error("learned in a VLAN that the port is not a member of")
 	}
 }
 
@@ -288,15 +288,15 @@ func TestNewRefuses(t *testing.T) {
 		{"2 static entries in a table of 1", Params{Ports: two, Capacity: 1, Static: make([]StaticEntry, 2)}},
 		{"1 static entries: a wire", Params{Mode: Wire, Ports: []PortParams{{Peer: -1}},
 			Static: []StaticEntry{{MAC: alice}}}},
-		{"static entry 02:00:00:00:00:0a in VLAN 7 on port 2: there are ports 0 to 1",
+		{"static entry 02:00:00:00:00:0a in VLAN 7 on port 2: no such port: choose 0 to 1",
 			Params{Ports: two, Static: []StaticEntry{{alice, 7, 2}}}},
 		{"static entry 01:00:5e:00:00:01 in VLAN 0 on port 0: a group",
 			Params{Ports: two, Static: []StaticEntry{{MAC: 0x0100_5e00_0001}}}},
-		{"static entry 02:00:00:00:00:0a in VLAN 4095 on port 0: the port is no member",
+		{"static entry 02:00:00:00:00:0a in VLAN 4095 on port 0: the port is not a member",
 			Params{Ports: two, Static: []StaticEntry{{alice, 4095, 0}}}},
-		{"static entry 02:00:00:00:00:0a in VLAN 0 on port 0: the port is no member",
+		{"static entry 02:00:00:00:00:0a in VLAN 0 on port 0: the port is not a member",
 			Params{Ports: []PortParams{{VLANs: vlans(9)}}, Static: []StaticEntry{{MAC: alice}}}},
-		{"static entry 02:00:00:00:00:0a in VLAN 1 is there twice",
+		{"static entry 02:00:00:00:00:0a in VLAN 1 occurs twice",
 			Params{Ports: two, Static: []StaticEntry{{alice, 0, 0}, {alice, 1, 1}}}},
 	} {
 		if b, err := New(c.p); b != nil || err == nil || !strings.HasPrefix(err.Error(), "bridge: "+c.want) {

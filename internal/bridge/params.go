@@ -104,11 +104,11 @@ func (p *Params) check() error {
 	case p.Ageing < 0 || p.Ageing > MaxAgeing:
 		return fmt.Errorf("ageing of %d ns: 1 to %d are possible", p.Ageing, MaxAgeing)
 	case p.Capacity < 0 || p.Capacity > MaxCapacity:
-		return fmt.Errorf("capacity of %d addresses: 1 to %d are possible", p.Capacity, MaxCapacity)
+		return fmt.Errorf("capacity of %d FDB entries: 1 to %d are possible", p.Capacity, MaxCapacity)
 	case len(p.Static) > p.Capacity:
 		return fmt.Errorf("%d static entries in a table of %d: raise the capacity", len(p.Static), p.Capacity)
 	case len(p.Static) > 0 && p.Mode == Wire:
-		return fmt.Errorf("%d static entries: a wire looks nothing up, leave them out", len(p.Static))
+		return fmt.Errorf("%d static entries: a wire has no FDB, remove them", len(p.Static))
 	}
 	for i := range p.Ports {
 		if err := p.checkPort(i); err != nil {
@@ -122,7 +122,7 @@ func (p *Params) check() error {
 		}
 		key := keyOf(s.MAC, p.vlanOf(s))
 		if known[key] {
-			return fmt.Errorf("static entry %v in VLAN %d is there twice", s.MAC, p.vlanOf(s))
+			return fmt.Errorf("static entry %v in VLAN %d occurs twice", s.MAC, p.vlanOf(s))
 		}
 		known[key] = true
 	}
@@ -144,13 +144,13 @@ func (p *Params) checkPort(i int) error {
 	case pp.PVID > maxVLAN:
 		return fmt.Errorf("PVID %d: choose 1 to %d", pp.PVID, maxVLAN)
 	case pp.VLANs != nil && (pp.VLANs.Has(0) || pp.VLANs.Has(4095)):
-		return fmt.Errorf("member of VLAN 0 or 4095: both are reserved, take it out of the set (802.1Q table 9-2)")
+		return fmt.Errorf("member of VLAN 0 or 4095: both are reserved, remove it from the set (802.1Q table 9-2)")
 	case p.Mode == Wire && (pp.Peer < -1 || pp.Peer >= len(p.Ports) || pp.Peer == i):
 		return fmt.Errorf("peer %d: name another port, or -1 for none", pp.Peer)
 	case p.Mode == Wire && pp.Tagged != nil:
-		return fmt.Errorf("tagged VLANs: a wire doesn't look at VLANs, leave them out")
+		return fmt.Errorf("tagged VLANs: a wire ignores VLANs, remove them")
 	case pp.Limit < 0 || pp.Limit > MaxCapacity:
-		return fmt.Errorf("limit of %d addresses: 1 to %d are possible, 0 for none", pp.Limit, MaxCapacity)
+		return fmt.Errorf("limit of %d FDB entries: 1 to %d are possible, 0 for none", pp.Limit, MaxCapacity)
 	}
 	if err := pp.Classifier.check(); err != nil {
 		return err
@@ -164,13 +164,13 @@ func (p *Params) checkPort(i int) error {
 func (p *Params) checkStatic(s StaticEntry) error {
 	switch {
 	case s.MAC.Group():
-		return fmt.Errorf("a group address is no station's")
+		return fmt.Errorf("a group address: choose a unicast address")
 	case s.Port < 0 || s.Port >= len(p.Ports):
-		return fmt.Errorf("there are ports 0 to %d", len(p.Ports)-1)
+		return fmt.Errorf("no such port: choose 0 to %d", len(p.Ports)-1)
 	}
 	vid := p.vlanOf(s)
 	if vid > maxVLAN || !p.Ports[s.Port].member(vid) {
-		return fmt.Errorf("the port is no member of the VLAN")
+		return fmt.Errorf("the port is not a member of the VLAN")
 	}
 	return nil
 }

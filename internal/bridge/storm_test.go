@@ -200,7 +200,7 @@ func (l *loop) verdict(limited bool, limit FloodLimit, steps, talk int) {
 		l.t.Fatalf("%d broadcasts counted as not flooded", said)
 	}
 	if limited && (l.lost > 0 || l.heard[1] < talk-loopQueue) {
-		l.t.Fatalf("%d lost for want of room, %d of %d unicast frames arrived", l.lost, l.heard[1], talk)
+		l.t.Fatalf("%d lost for lack of room, %d of %d unicast frames arrived", l.lost, l.heard[1], talk)
 	}
 	if !limited && l.lost == 0 {
 		l.t.Fatal("no storm without a limit: nothing lost: this test shows nothing")

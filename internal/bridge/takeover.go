@@ -21,7 +21,7 @@ func (b *Bridge) Successor(p Params) (*Bridge, error) {
 	case p.Mode != b.params.Mode || p.Capacity != b.params.Capacity:
 		return nil, fmt.Errorf("bridge: mode and capacity can't change while frames are forwarded: make a new Bridge")
 	case len(p.Ports) < len(b.params.Ports):
-		return nil, fmt.Errorf("bridge: %d ports after %d: a port that goes keeps its number, in no VLAN", len(p.Ports),
+		return nil, fmt.Errorf("bridge: %d ports after %d: a removed port keeps its number, in no VLAN", len(p.Ports),
 			len(b.params.Ports))
 	}
 	next, err := build(p)

@@ -130,7 +130,7 @@ func (p *Params) check() error {
 			len(p.Ports))
 	}
 	if len(p.Ports) > maxPorts {
-		return fmt.Errorf("dataplane: %d ports: there may be %d", len(p.Ports), maxPorts)
+		return fmt.Errorf("dataplane: %d ports: at most %d are possible", len(p.Ports), maxPorts)
 	}
 	if p.Budget < 0 || p.Budget > DefaultBudget {
 		return fmt.Errorf("dataplane: a budget of %d frames an iteration: choose 1 to %d, or 0", p.Budget,
@@ -138,7 +138,7 @@ func (p *Params) check() error {
 	}
 	for _, port := range p.Ports {
 		if port.Worker < 0 || port.Worker >= p.Workers {
-			return fmt.Errorf("dataplane: port %s: worker %d of %d: they count from 0", port.Name, port.Worker,
+			return fmt.Errorf("dataplane: port %s: worker %d of %d: workers count from 0", port.Name, port.Worker,
 				p.Workers)
 		}
 		if port.MaxLossless > port.MaxFrame {
@@ -149,7 +149,7 @@ func (p *Params) check() error {
 	if p.Floods != nil {
 		for class, q := range p.Floods {
 			if q >= Priorities {
-				return fmt.Errorf("dataplane: flooded frames of class %d in queue %d: there are 0 to %d", class, q,
+				return fmt.Errorf("dataplane: flooded frames of class %d in queue %d: choose 0 to %d", class, q,
 					Priorities-1)
 			}
 		}

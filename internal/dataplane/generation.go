@@ -169,7 +169,7 @@ func newAccounts(p *Params, account cells.Params, worker, buffers, kept int) (*c
 	if p.Accounts != nil {
 		own := p.Accounts[worker]
 		if own.Cells > buffers {
-			return nil, fmt.Errorf("%d cells for the frames of %d buffers, of which drivers keep %d: at most %d",
+			return nil, fmt.Errorf("%d cells for the frames of %d buffers, of which drivers keep %d: choose at most %d",
 				own.Cells, buffers+kept, kept, buffers)
 		}
 		account.Cells, account.Pools, account.Queues = own.Cells, own.Pools, own.Queues
@@ -291,7 +291,7 @@ func (w *Worker) succeed(p, old *port, now int64) {
 	}
 	if !samePort(&p.PortParams, &old.PortParams) {
 		if old.driver != nil {
-			panic("dataplane: port " + old.Name + " was to go while its driver was there")
+			panic("dataplane: port " + old.Name + " was replaced while its driver was open")
 		}
 		w.departed.add(old)
 		w.accounts.ForgetWatermarks(p.number)

@@ -73,7 +73,7 @@ func (w *Worker) await(wanted *atomic.Bool, timeout time.Duration) error {
 	for deadline := time.Now().Add(timeout); wanted.Load(); time.Sleep(50 * time.Microsecond) {
 		if time.Now().After(deadline) {
 			return fmt.Errorf(
-				"dataplane: worker %d has not answered for %v: it is not running, or its CPU is not its own", w.index,
+				"dataplane: worker %d has not answered for %v: it is not running, or others use its CPU", w.index,
 				timeout)
 		}
 	}
