@@ -25,19 +25,19 @@ const (
 	Error   Status = "error"
 )
 
-// Finding is one thing that was looked at.
+// Finding is the result of one check of one subject.
 type Finding struct {
-	Status  Status `json:"status"`
+	Status  Status `json:"status"`  // ok, warning or error
 	Subject string `json:"subject"` // what it is about: kernel, cpu 1, a device
-	Text    string `json:"text"`    // what is so, and what it means
-	// Fix is what puts it right: a command for a shell, run as root in the network namespace of the
-	// switch, or, if At is not empty, a line of the configuration. Empty: nothing has to be done,
+	Text    string `json:"text"`    // what was found, and what it means
+	// Fix is a shell command that solves the problem, for root in the network namespace of the
+	// switch, or, if At is not empty, a line of the configuration. Empty: there is nothing to do,
 	// or no command does it.
 	Fix string `json:"mend,omitempty"`
-	At  string `json:"at,omitempty"` // file:line:column of the configuration that the fix is for
+	At  string `json:"at,omitempty"` // file:line:column of the configuration where Fix belongs
 }
 
-// Report is what an examination has found, in the order of the checks.
+// Report is the result of an examination: the findings in the order of the checks.
 type Report struct {
 	Errors   int       `json:"errors"`
 	Warnings int       `json:"warnings"`

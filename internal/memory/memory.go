@@ -50,11 +50,11 @@ func Read(path string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// Need is what a switch takes.
+// Need is the memory that a switch needs, in bytes.
 type Need struct {
-	Frames  uint64 `json:"frames"`  // buffers, in hugepages if there are enough and there is no transmitter
+	Frames  uint64 `json:"frames"`  // frame buffers, in huge pages if there are enough and no transmitter
 	Program uint64 `json:"program"` // the program and its tables
-	Kernel  uint64 `json:"kernel"`  // the kernel's tables, which count for no control group
+	Kernel  uint64 `json:"kernel"`  // tables of the kernel, which no control group counts
 
 	size        int    // of a buffer
 	fixed       uint64 // independent of the number of buffers
