@@ -26,7 +26,7 @@ func NewTransmitterSluice(name, path string, config func(s Site) string) *Transm
 	r := &TransmitterSluice{Program: NewSluiceWith(name, path, config)}
 	r.Watch = func(line string) {
 		// of package control
-		for _, said := range []string{"no transmitter", "the socket sends", "leaves the port to its socket"} {
+		for _, said := range []string{"no transmitter", "sends through its socket", "switched to its socket"} {
 			if strings.Contains(line, said) {
 				r.mu.Lock()
 				r.fallback = append(r.fallback, line)

@@ -338,14 +338,14 @@ func (p *Running) checkTransmitted() {
 		transmitted < opened {
 		p.T.Errorf("%d ports were opened, but %d with the transmitter", opened, transmitted)
 	}
-	left, peers, back := count("leaves the port to its socket"), count("accepts no frames from XDP programs"),
-		count("the transmitter has the port again")
+	left, peers, back := count("port switched to its socket"), count("accepts no frames from XDP programs"),
+		count("port switched back to the transmitter")
 	if left > peers {
 		p.T.Errorf("the transmitter left a port to its socket %d times, but %d times because of the peer", left, peers)
 	}
 	const recently = 2 * time.Second // it returns within one
 	since := time.Now().Add(-recently)
-	settled := slices.DeleteFunc(p.Log.Find([]string{"leaves the port to its socket"}), since.Before)
+	settled := slices.DeleteFunc(p.Log.Find([]string{"port switched to its socket"}), since.Before)
 	if len(settled) > back {
 		p.T.Errorf("the transmitter left a port to its socket %d times, and came back %d times", len(settled), back)
 	}

@@ -140,7 +140,7 @@ func TestCaptureOnItsWay(t *testing.T) {
 	if code := second.ExitCode(); code != cli.ExitFailure {
 		t.Errorf("a second capture: exit code %d", code)
 	}
-	second.Await(1, "a capture is running")
+	second.Await(1, "another capture is running")
 	if _, err := os.Stat(filepath.Join(directory, "second.pcapng")); err == nil {
 		t.Error("the second capture left a file")
 	}
@@ -201,7 +201,7 @@ func checkRefusals(t *testing.T, socket string) {
 		code int
 		say  string
 	}{
-		{"--port port9", cli.ExitFailure, "port9 is no port: name one of [port1 port2]"},
+		{"--port port9", cli.ExitFailure, "port9 is not a port: choose one of [port1 port2]"},
 		{"--port=", cli.ExitUsage, "--port is empty"},
 		{"--cos=", cli.ExitUsage, "numbers from 0 to 7"},
 		{"--cos 8", cli.ExitUsage, "numbers from 0 to 7"},

@@ -143,7 +143,7 @@ var faults = []fault{
 		if !refused {
 			x.t.Error("netlink sockets take messages of other processes")
 		}
-		x.Await(1, "link changes missed; all links are listed again")
+		x.Await(1, "link changes missed; listing all links again")
 		x.flap()
 		x.replace(func() {})
 	}},

@@ -193,7 +193,7 @@ func TestKilledAndReconfigured(t *testing.T) {
 	text, _, _ := strings.Cut(slowSwitch, "  - {device: port3")
 	p = program.Launch(t, s.Home, "run", "-c", readable(t, program.WithTransmitter(t, program.WithSocket(t, text))),
 		"--json")
-	p.Await(1, "device restored that a killed switch had left", "device=port3")
+	p.Await(1, "restored the settings of a device after a killed switch", "device=port3")
 	p.Await(1, "msg=forwarding")
 	sameStates(t, []deviceState{killed[1], before[2]}, statesOf(t, s)[1:])
 	p.Stop()
@@ -601,7 +601,7 @@ func TestPortIsTriedAgain(t *testing.T) {
 	p.Await(1, `msg="device gone or set down"`, "port=port2") // after up=false it checks that the device is down
 	program.OnLink(t, s.Home, "port2", mtu(1400))
 	program.OnLink(t, s.Home, "port2", netlink.LinkSetUp)
-	p.Await(1, `msg="port stays absent"`, "an mtu of 1500 is more than the 1400 of device port2")
+	p.Await(1, `msg="port stays absent"`, "mtu 1500 is more than the 1400 of device port2")
 	program.OnLink(t, s.Home, "port2", mtu(4000))
 	p.Await(1, `msg="port stays absent"`, "the MTU is too large for the buffers")
 	lines := len(p.Log.Find([]string{"port=port2"}))

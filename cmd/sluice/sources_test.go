@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
 	"sluice/bench/program"
 	"sluice/internal/console"
+	"sluice/internal/state"
 )
 
 // TestStationThatMoves checks that an address that moves between two ports appears in the log, in
@@ -28,14 +30,19 @@ func TestStationThatMoves(t *testing.T) {
 		return r.Ports[port].Sources.Moved
 	}
 	one.say(hopper, hostMAC(1)) // to an unknown address
+	program.Until(t, "the station to be learned", func() bool {
+		entries, err := client.FDB(t.Context())
+		is := func(e state.FDBEntry) bool { return e.MAC == hopper.String() }
+		return err == nil && slices.ContainsFunc(entries, is)
+	})
 	for hop := range uint64(hops) {
 		two.say(hopper, hostMAC(2))
 		program.Until(t, "the station to be behind port2", func() bool { return moved(1) == hop+1 })
 		one.say(hopper, hostMAC(1))
 		program.Until(t, "the station to be behind port1", func() bool { return moved(0) == hop+1 })
 	}
-	p.Await(1, "a station has moved to this port", "port=port2", "mac="+hopper.String(), "vlan=1", "other_port=port1")
-	p.Await(1, "a station has moved to this port", "port=port1", "mac="+hopper.String(), "vlan=1", "other_port=port2")
+	p.Await(1, "MAC address moved to this port", "port=port2", "mac="+hopper.String(), "vlan=1", "other_port=port1")
+	p.Await(1, "MAC address moved to this port", "port=port1", "mac="+hopper.String(), "vlan=1", "other_port=port2")
 	shown := program.Launch(t, s.Home, "show", "fdb", "--socket", socket)
 	if shown.ExitCode(); !strings.Contains(strings.Join(strings.Fields(shown.Output.String()), " "),
 		"port1 5 0 0 0 port2 5 0 0 0") {
@@ -47,7 +54,7 @@ func TestStationThatMoves(t *testing.T) {
 		t.Errorf("no %s among the metrics", metric)
 	}
 	p.Stop()
-	if lines := p.Log.Find([]string{"a station has moved"}); len(lines) != 2 {
+	if lines := p.Log.Find([]string{"MAC address moved"}); len(lines) != 2 {
 		t.Errorf("%d lines in the log, want one of each port", len(lines))
 	}
 }

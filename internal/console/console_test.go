@@ -99,7 +99,7 @@ func (f *fake) Override(_ context.Context, device string, priorities uint8, on b
 	f.lock.Lock()
 	defer f.lock.Unlock()
 	if device != "sw0" {
-		return fmt.Errorf("control: %s is no port", device)
+		return fmt.Errorf("control: %s is not a port", device)
 	}
 	f.told = override{device, priorities, on}
 	return nil

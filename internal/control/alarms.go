@@ -9,7 +9,7 @@ import (
 	"sluice/internal/dataplane"
 )
 
-// Alarm is a loss that must not happen: frames of a lossless class dropped for want of room.
+// Alarm is a loss that must not happen: frames of a lossless class dropped for lack of room.
 type Alarm struct {
 	Since, Until time.Time // first and last seen, up to a second after it happened
 	Device       string
@@ -79,7 +79,7 @@ func (a *alarms) look(log *slog.Logger, state *State) {
 		})
 	}
 	if begun > alarmsLogged {
-		log.Error("lossless frames dropped for more reasons than are logged", "others", begun-alarmsLogged)
+		log.Error("more lossless drops than are logged one by one", "others", begun-alarmsLogged)
 	}
 }
 

@@ -47,7 +47,7 @@ func (l *losses) lines() int { return strings.Count(l.log.String(), "\n") }
 func TestAlarms(t *testing.T) {
 	l := newLosses(2)
 	l.lose(0, 0, dataplane.DropIngressFull, 10)    // a lossy class
-	l.lose(0, lossless, dataplane.DropPortDown, 9) // not for want of room
+	l.lose(0, lossless, dataplane.DropPortDown, 9) // not for lack of room
 	l.lookAfter(time.Second)
 	if len(l.latest) != 0 || l.lines() != 0 {
 		t.Fatalf("%+v, %s", l.all(), &l.log)

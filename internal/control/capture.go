@@ -12,7 +12,7 @@ import (
 )
 
 // ErrCapturing is returned by Capture while another capture runs.
-var ErrCapturing = errors.New("control: a capture is running, and a switch does one at a time: end that one first")
+var ErrCapturing = errors.New("control: another capture is running, and a switch runs only one: end that one first")
 
 // untapTimeout bounds how long Stop waits for the workers, which may be draining.
 const untapTimeout = drainTimeout + adoptTimeout
@@ -100,14 +100,14 @@ func (s *Switch) roomFor(p dataplane.TapParams) error {
 	remedy := short.Limit.Remedy()
 	for snap := s.config.Memory.BufferSize / 2; snap >= shortestKept; snap /= 2 {
 		if slab, _ := takes(snap); workers*(slab+rest)+captureBuffers <= short.Limit.Free {
-			remedy = fmt.Sprintf("keep %d bytes of each frame or less (sluice capture --snaplen %d), or %s", snap, snap,
-				remedy)
+			remedy = fmt.Sprintf("capture at most %d bytes of each frame (sluice capture --snaplen %d), or %s", snap,
+				snap, remedy)
 			break
 		}
 	}
-	return fmt.Errorf("control: a capture takes %s of memory, and %s has %s left of %s: %s", memory.Text(short.Takes),
-		short.Limit.Place,
-		memory.Text(short.Limit.Free), memory.Text(short.Limit.Size), remedy)
+	return fmt.Errorf("control: the capture needs %s of memory, but %s has only %s left of %s: %s",
+		memory.Text(short.Takes), short.Limit.Place, memory.Text(short.Limit.Free), memory.Text(short.Limit.Size),
+		remedy)
 }
 
 // params returns the parameters of the taps and fills in the captured ports.
@@ -202,7 +202,7 @@ func (c *Capture) Count(id int) (n dataplane.TapCount) {
 // the memory stays, and no other capture can start.
 func (c *Capture) Close() error {
 	if err := c.Stop(); err != nil {
-		return fmt.Errorf("control: the memory of a capture stays taken: %w", err)
+		return fmt.Errorf("control: can't free the memory of the capture: %w", err)
 	}
 	if c.taps == nil {
 		return nil // it was not started, or is closed

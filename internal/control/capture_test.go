@@ -63,7 +63,7 @@ func TestCapturesComeAndGo(t *testing.T) {
 func TestCapturesThatCannotBe(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)
 	if _, err := y.Capture(t.Context(), CaptureParams{Devices: []string{"port1", "port3"}}); err == nil ||
-		!strings.Contains(err.Error(), "port3 is no port: name one of [port1 port2]") {
+		!strings.Contains(err.Error(), "port3 is not a port: choose one of [port1 port2]") {
 		t.Errorf("%v", err)
 	}
 	hurry, cancel := context.WithCancel(t.Context())
@@ -102,7 +102,7 @@ func TestCaptureNeedsMemory(t *testing.T) {
 	}
 	for range 2 {
 		_, err := y.Capture(t.Context(), CaptureParams{})
-		for _, say := range []string{"a capture takes 36 MiB of memory", "control group /a", "16 MiB left of 100 MiB",
+		for _, say := range []string{"the capture needs 36 MiB of memory", "control group /a", "16 MiB left of 100 MiB",
 			"--snaplen 512)", "MemoryMax="} {
 			if err == nil || !strings.Contains(err.Error(), say) {
 				t.Errorf("%v: want %q", err, say)
@@ -229,7 +229,7 @@ func TestCaptureOfAPortThatIsLeaving(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}
-	} else if !strings.Contains(err.Error(), "port2 is no port: name one of [port1]") {
+	} else if !strings.Contains(err.Error(), "port2 is not a port: choose one of [port1]") {
 		t.Error(err)
 	}
 	if err := <-reloaded; err != nil {

@@ -78,7 +78,7 @@ func (s *Switch) countPausesAnew() {
 func (s *Switch) ClearFDB(ctx context.Context, device string, vlan uint16) error {
 	return s.order(ctx, func() error {
 		if s.config.Forwarding.Mode == config.WirePairs {
-			return errors.New("control: a switch of wires learns no addresses")
+			return errors.New("control: there is no FDB to clear: forwarding.mode is wire")
 		}
 		flush := dataplane.Flush{Port: dataplane.NoPort, VLAN: vlan}
 		if device != "" {
@@ -100,7 +100,7 @@ func (s *Switch) flush(f dataplane.Flush) error {
 		f.Serial, f.Announce = s.plan.Flush.Serial+1, announce
 		s.plan.Flush = f
 		if err := s.publish(); err != nil {
-			return fmt.Errorf("addresses not cleared: %w", err)
+			return fmt.Errorf("FDB entries not cleared: %w", err)
 		}
 	}
 	return nil

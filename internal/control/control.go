@@ -89,9 +89,9 @@ type port struct {
 	driver    *afxdp.Port
 	wanted    bool   // its device is up, so the port should be open
 	leaving   bool   // it is being removed
-	shut      bool   // by hand
+	shut      bool   // by the operator
 	complaint string // why it can't be opened, as last logged; empty once it could
-	storm     uint8  // bit n: priority n is held in a storm by hand
+	storm     uint8  // bit n: the operator holds priority n in a storm
 	reported  int64  // time of the last storm event logged, ns of the worker's clock
 	storms    uint64 // storms logged, or logged as missed
 	sources   [bridge.Anomalies]loggedSources
@@ -102,7 +102,7 @@ type port struct {
 type PortInfo struct {
 	Name   string      `json:"name"`
 	Mode   string      `json:"mode"` // zero-copy, copy (native), copy (generic), or absent
-	Shut   bool        `json:"shut"` // by hand
+	Shut   bool        `json:"shut"` // by the operator
 	driver *afxdp.Port // the latest one, for its counters
 	missed error       // why the transmitter that the port should use does not serve it
 }
@@ -153,7 +153,7 @@ func newSwitch(c *config.Config, log *slog.Logger, linkSpeed func(device string)
 	}
 	s.lookForDevices(c)
 	if err := memory.Hidden(s.read); err != nil {
-		log.Warn("memory is taken without regard to the control group", "because", err)
+		log.Warn("memory limit of the control group unknown, so not checked", "because", err)
 	}
 	if err := fits(c, s.read); err != nil {
 		return nil, err
@@ -299,7 +299,8 @@ func (s *Switch) publish() error {
 		default:
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%w: it has not adopted a plan for %v: is its CPU taken?", errStuck, adoptTimeout)
+			return fmt.Errorf("%w: it has not responded for %v: check what else uses its CPU, with sluice doctor",
+				errStuck, adoptTimeout)
 		}
 	}
 	return nil
@@ -419,7 +420,7 @@ func (s *State) Storms() uint64 {
 	return n
 }
 
-// LosslessDrops returns how many frames of lossless classes were dropped for want of room,
+// LosslessDrops returns how many frames of lossless classes were dropped for lack of room,
 // including those at ports that are gone. It must stay 0.
 func (s *State) LosslessDrops() uint64 {
 	n := uint64(0)

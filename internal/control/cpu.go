@@ -21,8 +21,8 @@ func workerCPUs(c *config.Config) ([]int, error) {
 		if !slices.Contains(allowed, cpu) {
 			at := c.Problem(&c.Workers, "", "")
 			return nil, fmt.Errorf(
-				"control: workers (%s:%d:%d): worker %d can't have CPU %d: this process may use CPUs %v; "+
-					"set the CPU online and allow it (cpuset, taskset), or name one of those", at.File, at.Line,
+				"control: workers (%s:%d:%d): worker %d can't use CPU %d: this process may use CPUs %v only: "+
+					"set the CPU online and allow it (cpuset, taskset), or choose one of those", at.File, at.Line,
 				at.Column, i, cpu, allowed)
 		}
 	}

@@ -108,7 +108,7 @@ func whoHolds(state *State) string {
 		p := &state.Ports[i]
 		if b := &p.Buffers; b.Queued+b.Sending > 0 {
 			all = append(all,
-				fmt.Sprintf("%s has %d frames queued and %d with its device, and its peer pauses %08b (CoS 7 to 0)",
+				fmt.Sprintf("%s has %d frames in queues and %d in its device, and its peer pauses %08b (CoS 7 to 0)",
 					p.PortInfo.Name, b.Queued, b.Sending, p.Paused))
 		}
 	}

@@ -14,10 +14,10 @@ type order struct {
 	done chan error // buffered, for do's result: nil once every worker runs the changed plan
 }
 
-// Override puts priorities of a port (bit n: priority n) into a pause storm by hand, with the
-// watchdog's action, whatever the peer does; or ends that, if on is false. Other priorities stay as
-// they are. It fails for a port without a watchdog. Any goroutine may call it while Run runs. It
-// returns when the workers have taken the order, or with the error of ctx.
+// Override puts priorities of a port (bit n: priority n) into a pause storm, with the watchdog's
+// action, whatever the peer does; or ends that, if on is false. Other priorities stay as they are.
+// It fails for a port without a watchdog. Any goroutine may call it while Run runs. It returns when
+// the workers have executed the order, or with the error of ctx.
 func (s *Switch) Override(ctx context.Context, device string, priorities uint8, on bool) error {
 	return s.order(ctx, func() error {
 		p := s.port(device)
@@ -25,7 +25,7 @@ func (s *Switch) Override(ctx context.Context, device string, priorities uint8, 
 		case p == nil:
 			return s.noPort(device)
 		case s.config.Watchdog.Action == config.WatchdogOff || p.FlowControl == config.FlowOff:
-			return fmt.Errorf("control: %s has no watchdog: it takes flow_control and a watchdog.action other than off",
+			return fmt.Errorf("control: %s has no watchdog: set flow_control and watchdog.action, neither to off",
 				device)
 		}
 		if on {
@@ -47,7 +47,7 @@ func (s *Switch) ClearWatermarks(ctx context.Context) error {
 }
 
 var (
-	errNoOrders = errors.New("control: the switch takes no orders now")
+	errNoOrders = errors.New("control: the switch did not accept the command in time")
 	errEnded    = errors.New("control: the switch has ended")
 )
 
@@ -81,5 +81,5 @@ func (s *Switch) noPort(device string) error {
 	for _, p := range s.ports {
 		names = append(names, p.Device)
 	}
-	return fmt.Errorf("control: %s is no port: name one of %v", device, names)
+	return fmt.Errorf("control: %s is not a port: choose one of %v", device, names)
 }

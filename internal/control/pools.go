@@ -32,7 +32,7 @@ func cut(c *config.Config, p *dataplane.Params) error {
 		plots, kept := plotsOf(c, p, w, p.Ports[0].Buffers)
 		if len(plots) == 0 {
 			return c.Problem(&c.Workers[w], fmt.Sprintf("the worker on CPU %d has no port", c.Workers[w]),
-				"give it a port, or take it out of workers, which needs a restart")
+				"assign a port to it, or remove the CPU from workers and restart the switch")
 		}
 		left := c.Memory.Buffers/p.Workers - kept
 		for i := range plots {
@@ -147,7 +147,7 @@ func tooFewBuffers(c *config.Config, p *dataplane.Params) error {
 		remedy = fmt.Sprintf("raise buffers to %d or more, or %s", n, remedy)
 	}
 	return c.Problem(&c.Memory.Buffers,
-		fmt.Sprintf("%d buffers can't hold what the receive rings, reserved and headroom of all ports take",
+		fmt.Sprintf("%d buffers are too few for the receive rings, reserved and headroom of all ports",
 			c.Memory.Buffers), remedy)
 }
 

@@ -49,13 +49,13 @@ func (s *Switch) open(p *port) error {
 		return errors.Join(s.atDevice(p, err), s.restore(p))
 	}
 	if fallback := p.driver.Fallback(); fallback != nil {
-		s.log.Info("not the fastest mode", "port", p.Device, "mode", p.driver.Mode(), "because", fallback)
+		s.log.Info("port uses a slower mode", "port", p.Device, "mode", p.driver.Mode(), "because", fallback)
 	}
 	info := &PortInfo{Name: p.Device, Mode: p.driver.Mode(), driver: p.driver, missed: s.missedBy(p)}
 	p.info.Store(info)
 	tx, why := info.Sender()
 	if why != nil {
-		s.log.Warn("the socket sends", "port", p.Device, "because", why)
+		s.log.Warn("port sends through its socket", "port", p.Device, "because", why)
 	}
 	link := dataplane.Link{Driver: p.driver, TXRing: p.driver.TXRing()} // down until an event says otherwise
 	copy(link.MAC[:], device.HardwareAddr)
@@ -102,14 +102,14 @@ func (s *Switch) parked(p *port) ([]uint64, error) {
 		return nil, err
 	}
 	if fill = s.plane.Parked(p.number); len(fill) < s.ring {
-		return nil, fmt.Errorf("frames under way hold its buffers: it opens when they have left (%d of %d are there)",
-			len(fill), s.ring)
+		return nil, fmt.Errorf("frames in transit still use its buffers: it opens when they have left (%d of %d "+
+			"are free)", len(fill), s.ring)
 	}
 	return fill, nil
 }
 
 // errNoDevice means that a port has to wait for its device.
-var errNoDevice = errors.New("control: there is no such device")
+var errNoDevice = errors.New("control: the device does not exist")
 
 // lookForDevices logs which devices do not exist yet or are down.
 func (s *Switch) lookForDevices(c *config.Config) {
@@ -142,11 +142,11 @@ func checkMTU(c *config.Config, p *config.Port, device *net.Interface) error {
 		return nil
 	}
 	if need > p.MTU {
-		tag = fmt.Sprintf(" and the %d bytes of an S-tag", need-p.MTU)
+		tag = fmt.Sprintf(" plus the %d bytes of an S-tag", need-p.MTU)
 	}
-	return c.Problem(&p.MTU, fmt.Sprintf("an mtu of %d%s is more than the %d of device %s", p.MTU, tag, device.MTU,
-		p.Device),
-		fmt.Sprintf("write mtu: %d, or `ip link set %s mtu %d`", device.MTU-need+p.MTU, p.Device, need))
+	return c.Problem(&p.MTU, fmt.Sprintf("mtu %d%s is more than the %d of device %s", p.MTU, tag, device.MTU, p.Device),
+		fmt.Sprintf("lower mtu to %d, or raise that of the device with `ip link set %s mtu %d`",
+			device.MTU-need+p.MTU, p.Device, need))
 }
 
 // atDevice adds a device's line of the configuration to an error.
@@ -198,7 +198,7 @@ func (s *Switch) restoreAgain() {
 			err = settings.Abandon()
 		}
 		if err != nil {
-			s.log.Error("the file of a device's settings can't be closed", "error", err)
+			s.log.Error("can't close the file with the settings of a device", "error", err)
 		}
 		return true
 	})
@@ -211,10 +211,10 @@ func (s *Switch) restoreLeft(keep func(device string) bool) {
 	s.turn()
 	devices, err := afxdp.Recover(keep)
 	for _, d := range devices {
-		s.log.Info("device restored that a killed switch had left", "device", d)
+		s.log.Info("restored the settings of a device after a killed switch", "device", d)
 	}
 	if err != nil {
-		s.log.Warn("a device keeps the settings of a switch that was killed", "error", err)
+		s.log.Warn("can't restore the settings of a device after a killed switch", "error", err)
 	}
 }
 
@@ -234,14 +234,14 @@ func (s *Switch) closeAll() error {
 
 // lostLinks logs that link events were missed. Any goroutine may call it.
 func (s *Switch) lostLinks(why error) {
-	s.log.Warn("link changes missed; all links are listed again", "error", why)
+	s.log.Warn("link changes missed; listing all links again", "error", why)
 }
 
 // handle follows a link event: down, up, gone, back, or another address. Its error ends the switch;
 // a port that can't be opened is no error.
 func (s *Switch) handle(e afxdp.LinkEvent) error {
 	latest := e
-	latest.Back = false // no news to a port that is added later
+	latest.Back = false // does not concern a port that is added later
 	s.links[e.Device] = latest
 	if e.Gone {
 		delete(s.links, e.Device)
@@ -272,7 +272,7 @@ func (s *Switch) setMAC(p *port, mac [6]byte) error {
 	if err := s.publish(); err != nil {
 		return err
 	}
-	s.log.Info("address changed", "port", p.Device, "mac", net.HardwareAddr(mac[:]))
+	s.log.Info("MAC address changed", "port", p.Device, "mac", net.HardwareAddr(mac[:]))
 	return nil
 }
 
@@ -385,13 +385,13 @@ func (s *Switch) warnOfStalls(p *port) {
 		return
 	}
 	if least := LeastResponse(s.config, p.Port); p.Response < least {
-		s.log.Warn("response is shorter than what two iterations of the worker may take, with nothing left for "+
-			"interruptions and the peer",
-			"port", p.Device, "response", p.Response, "they take", least)
+		s.log.Warn("response is too short: two iterations of the worker may take longer, even without interruptions "+
+			"and the delay of the peer: raise it",
+			"port", p.Device, "response", p.Response, "two_iterations", least)
 	}
 	if holds := p.RingTime(s.ring); holds < p.Response {
-		s.log.Warn("response is longer than headroom can help: what comes until the peer has stopped may find the "+
+		s.log.Warn("response is longer than headroom can help: frames that arrive before the peer stops may find the "+
 			"receive ring full",
-			"port", p.Device, "response", p.Response, "helps", holds.Round(time.Microsecond))
+			"port", p.Device, "response", p.Response, "ring_holds", holds.Round(time.Microsecond))
 	}
 }

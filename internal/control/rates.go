@@ -127,10 +127,10 @@ func (s *Switch) followRate(p *port) error {
 	}
 	switch {
 	case err != nil && rate == 0:
-		return fmt.Errorf("its device reports no rate any more, and by the rate of the file the configuration does "+
-			"not fit: %w", err)
+		return fmt.Errorf("its device no longer reports a rate, and the configuration does not fit the rate in the "+
+			"file: %w", err)
 	case err != nil:
-		return fmt.Errorf("its link has %s, and the configuration does not fit that: %w", units.Rate(rate), err)
+		return fmt.Errorf("its link has %s, and the configuration does not fit that rate: %w", units.Rate(rate), err)
 	}
 	s.announce(before, was, p.LinkSpeed)
 	s.warnOfStalls(p)

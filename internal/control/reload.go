@@ -195,7 +195,7 @@ func (s *Switch) dismiss(next *config.Config) error {
 	for _, p := range leaving {
 		s.log.Info("port removed", "port", p.Device)
 		if err := s.close(p); err != nil {
-			if err := s.tolerate(p, fmt.Errorf("its device was not given back as it was: %w", err)); err != nil {
+			if err := s.tolerate(p, fmt.Errorf("its device was not restored: %w", err)); err != nil {
 				return err
 			}
 		}
@@ -216,7 +216,7 @@ func (s *Switch) take(next *config.Config, numbers []int) (came []*port) {
 			came = append(came, p)
 		}
 		if p.Port = c; next.Watchdog.Action == config.WatchdogOff || c.FlowControl == config.FlowOff {
-			p.storm = 0 // storms held by hand end: without a watchdog they could not be released
+			p.storm = 0 // storms that the operator began end: without a watchdog they could not be released
 		}
 		ports[i] = p
 	}

@@ -159,11 +159,11 @@ func TestReloadRefuses(t *testing.T) {
 		{"{device: port1,", "{device: port1, mode: copy,", []string{"mode of port1", "auto now"}},
 		{"{device: port1,", "{device: port1, busy_poll: true,", []string{"busy_poll of port1", "false now"}},
 		{"{device: port1,", "{device: port1, mtu: 1600,",
-			[]string{"an mtu of 1600 is more than the 1500 of device port1"}},
+			[]string{"mtu 1600 is more than the 1500 of device port1"}},
 		{"{device: port1,", "{device: port1, s_tag: pcp,",
-			[]string{"an mtu of 1500 and the 4 bytes of an S-tag is more than the 1500 of device port1",
-				"write mtu: 1496, or `ip link set port1 mtu 1504`"}},
-		{"headroom: 256KiB", "headroom: 8MB", []string{"2048 buffers can't hold"}},
+			[]string{"mtu 1500 plus the 4 bytes of an S-tag is more than the 1500 of device port1",
+				"lower mtu to 1496, or raise that of the device with `ip link set port1 mtu 1504`"}},
+		{"headroom: 256KiB", "headroom: 8MB", []string{"2048 buffers are too few"}},
 	} {
 		err := y.Reload(context.Background(), parse(t, strings.Replace(reloadText(100, port2Text), c.old, c.new, 1)))
 		var one *config.Error

@@ -8,10 +8,10 @@ import (
 	"net"
 )
 
-// Shut takes a port out of service by hand. As with a port that a reload removes, its peer is held
-// in XOFF while frames on their way are still forwarded; then its device is restored. The port
-// stays shut, whatever its link does and across reloads that keep it, until Open or the end of the
-// switch. Any goroutine may call it, like Override.
+// Shut takes a port out of service. As with a port that a reload removes, its peer is held in XOFF
+// while frames on their way are still forwarded; then its device is restored. The port stays shut,
+// whatever its link does and across reloads that keep it, until Open or the end of the switch. Any
+// goroutine may call it, like Override.
 func (s *Switch) Shut(ctx context.Context, device string) error {
 	return s.order(ctx, func() error {
 		p := s.port(device)
@@ -60,7 +60,7 @@ func (s *Switch) shutPort(p *port) error {
 	info := *p.info.Load()
 	info.Shut = true
 	p.info.Store(&info)
-	s.log.Warn("port shut by hand", "port", p.Device)
+	s.log.Warn("port shut by the operator", "port", p.Device)
 	return err
 }
 
@@ -72,7 +72,7 @@ func (s *Switch) openPort(p *port) (waits string, err error) {
 		info.Shut = false
 		p.info.Store(&info)
 		p.complaint = ""
-		s.log.Info("port opened by hand", "port", p.Device)
+		s.log.Info("port opened by the operator", "port", p.Device)
 	}
 	if !p.wanted {
 		return waitsFor(p.Device), nil
@@ -89,7 +89,7 @@ func (s *Switch) openPort(p *port) (waits string, err error) {
 	}
 	// As text only: a device that does not fit the configuration is no error of the file.
 	return "", fmt.Errorf(
-		"control: %s is not shut any more, but has not come up; the switch tries again each second: %s", p.Device,
+		"control: %s is no longer shut, but did not come up; the switch retries every second: %s", p.Device,
 		err.Error())
 }
 
@@ -100,9 +100,9 @@ func waitsFor(device string) string { return cmp.Or(lacking(device), "its link h
 func lacking(device string) string {
 	switch _, err := net.InterfaceByName(device); {
 	case err != nil:
-		return "there is no such device yet; `ip link` shows those of this network namespace"
+		return "its device does not exist yet; `ip link` lists those of this network namespace"
 	case setDown(device):
-		return fmt.Sprintf("its device is down; `ip link set dev %s up` sets it up", device)
+		return fmt.Sprintf("its device is down; set it up with `ip link set dev %s up`", device)
 	}
 	return ""
 }

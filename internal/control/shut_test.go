@@ -34,7 +34,7 @@ func (y *yard) setLink(port string, up bool) {
 // once opened. The other port stays up, and counters go on.
 func TestShutByHand(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
-	if err := y.Shut(t.Context(), "port9"); err == nil || !strings.Contains(err.Error(), "is no port") {
+	if err := y.Shut(t.Context(), "port9"); err == nil || !strings.Contains(err.Error(), "is not a port") {
 		t.Fatalf("port9: %v", err)
 	}
 	isShut := func(when string) {
@@ -85,7 +85,7 @@ func TestShutByHand(t *testing.T) {
 // why it can't be opened. The port comes up once that has passed.
 func TestOpenSaysWhatIsMissing(t *testing.T) {
 	y := newYard(t, config.WatchdogOff, detection)
-	if _, err := y.Open(t.Context(), "port9"); err == nil || !strings.Contains(err.Error(), "is no port") {
+	if _, err := y.Open(t.Context(), "port9"); err == nil || !strings.Contains(err.Error(), "is not a port") {
 		t.Errorf("port9: %v", err)
 	}
 	change := func(do func(netlink.Link) error) {
@@ -109,7 +109,7 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 	}
 	change(mtu(1000))
 	_, err := y.Open(t.Context(), "port2")
-	if err == nil || !strings.Contains(err.Error(), "is not shut any more") || !strings.Contains(err.Error(), "1000") {
+	if err == nil || !strings.Contains(err.Error(), "is no longer shut") || !strings.Contains(err.Error(), "1000") {
 		t.Errorf("with an MTU of 1000: %v", err)
 	}
 	if config.AtFault(err) {
@@ -125,7 +125,7 @@ func TestOpenSaysWhatIsMissing(t *testing.T) {
 	change(netlink.LinkDel)
 	until(t, "there to be no device", func() bool {
 		waits, err := y.Open(t.Context(), "port2")
-		return err == nil && strings.Contains(waits, "no such device yet")
+		return err == nil && strings.Contains(waits, "does not exist yet")
 	})
 }
 
@@ -271,7 +271,7 @@ func TestClearFDB(t *testing.T) {
 			t.Errorf("%q, VLAN %d: left are %q, want %q", test.device, test.vlan, left, test.left)
 		}
 	}
-	if err := y.ClearFDB(ctx, "port9", 0); err == nil || !strings.Contains(err.Error(), "is no port") {
+	if err := y.ClearFDB(ctx, "port9", 0); err == nil || !strings.Contains(err.Error(), "is not a port") {
 		t.Errorf("port9: %v", err)
 	}
 }

@@ -18,10 +18,10 @@ type loggedSources struct {
 }
 
 var anomalyMessages = [bridge.Anomalies]string{
-	bridge.Moved:  "a station has moved to this port: a loop, if it goes on",
-	bridge.NoRoom: "no room to learn a station: its frames are flooded",
-	bridge.Pinned: "a station sends from another port than its static entry's",
-	bridge.Own:    "a frame with the switch's own source address has come back: a loop",
+	bridge.Moved:  "MAC address moved to this port; repeated moves indicate a loop",
+	bridge.NoRoom: "MAC address not learned for lack of room; frames to it are flooded",
+	bridge.Pinned: "frame from a MAC address whose static entry names another port",
+	bridge.Own:    "received a frame with the switch's own source address: there is a loop",
 }
 
 // reportSources logs frames whose source address points to a loop, a flood of addresses or a wrong

@@ -160,7 +160,7 @@ func TestStormIsDropped(t *testing.T) {
 	y.checkReceived(lossy, 0, others)
 	s = y.state()
 	if n := s.Ports[1].Dropped(); n != waiting+toward+back || s.LosslessDrops() != 0 {
-		t.Errorf("dropped %d in the end, want %d; %d of them for want of room", n, waiting+toward+back,
+		t.Errorf("dropped %d in the end, want %d; %d of them for lack of room", n, waiting+toward+back,
 			s.LosslessDrops())
 	}
 	if h := y.hosts[0]; len(h.received[lossless]) > 0 || len(h.told) != 2 {

@@ -12,7 +12,7 @@ import (
 func (s *Switch) reportStorms() {
 	state, err := s.State()
 	if err != nil {
-		s.log.Warn("no look at the ports for pause storms and losses", "error", err)
+		s.log.Warn("can't check the ports for pause storms and losses", "error", err)
 		return
 	}
 	s.alarms.look(s.log, state)
@@ -41,7 +41,7 @@ func (s *Switch) reportPort(seen *dataplane.PortSnapshot, now int64) {
 		storms += n
 	}
 	if storms > p.storms { // fewer if its watchdog was replaced or removed
-		s.log.Warn("more pause storms than are remembered one by one", "port", p.Device, "storms", storms-p.storms)
+		s.log.Warn("more pause storms than the history holds", "port", p.Device, "storms", storms-p.storms)
 	}
 	p.storms = storms
 }
@@ -53,5 +53,5 @@ func (s *Switch) reportStorm(p *port, e pfc.StormEvent, ago time.Duration) {
 		s.log.Warn("pause storm", append(about, "action", s.config.Watchdog.Action)...)
 		return
 	}
-	s.log.Info("pause storm over", about...)
+	s.log.Info("pause storm ended", about...)
 }

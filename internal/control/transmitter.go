@@ -29,7 +29,7 @@ func (s *Switch) mapMemory() (err error) {
 			s.memory, err = umem.Over(s.transmitter.Memory(), m.BufferSize, "pages of the transmitter's map")
 			return err
 		}
-		s.log.Error("no transmitter: the sockets send", "because", s.noTransmitter)
+		s.log.Error("no transmitter: all ports send through their sockets", "because", s.noTransmitter)
 	}
 	s.memory, err = umem.Map(m.Buffers, m.BufferSize)
 	return err
@@ -38,16 +38,16 @@ func (s *Switch) mapMemory() (err error) {
 // warnOfTransmitter logs the known problems of a transmitter on this machine.
 func (s *Switch) warnOfTransmitter() {
 	if s.transmitter.Pauses() {
-		s.log.Warn("every some minutes the transmitter will send nothing for 20 ms, PFC frames neither",
-			"because", "it may not make a network namespace: that takes cap_sys_admin")
+		s.log.Warn("every few minutes, the transmitter will send nothing for 20 ms, not even PFC frames",
+			"because", "the switch lacks cap_sys_admin, which it needs to make a network namespace")
 	}
 	read := func(file string) (string, error) {
 		text, err := os.ReadFile(file)
 		return strings.TrimSpace(string(text)), err
 	}
 	if starves, _ := thread.Starves(read); starves {
-		s.log.Warn("others on the CPUs of transmitter and workers may starve for seconds, threads of the kernel too",
-			"because", "of a fault of this kernel's in scheduling groups of threads, which 6.18.45 does not have: "+
+		s.log.Warn("other threads on the CPUs of transmitter and workers, even of the kernel, may not run for seconds",
+			"because", "this kernel has a bug in the scheduling of groups of threads, which is fixed in 6.18.45: "+
 				"see sluice doctor")
 	}
 }
@@ -97,7 +97,7 @@ func (s *Switch) missedBy(p *port) error {
 		return nil
 	case s.servesOthers(p):
 		return fmt.Errorf(
-			"the transmitter takes turns with the worker on CPU %d, and sends for the ports of that one only",
+			"the transmitter takes turns with the worker on CPU %d, and sends only for the ports of that worker",
 			s.transmitter.CPU())
 	}
 	return s.noTransmitter
@@ -111,15 +111,15 @@ func (s *Switch) reconsiderTX() {
 		}
 		was, _ := p.driver.TX()
 		if err := p.driver.Reconsider(); err != nil {
-			s.log.Error("nobody knows who is to send", "port", p.Device, "because", err)
+			s.log.Error("can't determine the TX engine", "port", p.Device, "because", err)
 			continue
 		}
 		switch tx, why := p.driver.TX(); {
 		case tx == was:
 		case why != nil:
-			s.log.Warn("the transmitter leaves the port to its socket", "port", p.Device, "because", why)
+			s.log.Warn("port switched to its socket", "port", p.Device, "because", why)
 		default:
-			s.log.Info("the transmitter has the port again", "port", p.Device)
+			s.log.Info("port switched back to the transmitter", "port", p.Device)
 		}
 	}
 }

@@ -198,7 +198,7 @@ func TestFallbackIsTold(t *testing.T) {
 	if said := r.Fallback(); said != "" {
 		t.Error(said)
 	}
-	r.Watch("WARN the transmitter leaves the port to its socket port=s1")
+	r.Watch("WARN port switched to its socket port=s1")
 	if said := r.Fallback(); !strings.Contains(said, "port=s1") || r.Fallback() != "" {
 		t.Error(said)
 	}
