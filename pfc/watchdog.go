@@ -64,7 +64,7 @@ type StormEvent struct {
 	At       int64 // ns, as in now
 	Priority uint8
 	Storming bool // true: the storm begins; false: it ends
-	ByHand   bool // Override did it
+	Manual   bool // Override did it
 }
 
 // Watchdog detects pause storms: a broken or malicious link partner pauses a priority permanently,
@@ -201,21 +201,21 @@ func (w *Watchdog) stillSuspected(elapsed int64, stuck uint8, s *Sight) (still u
 }
 
 // begin starts a storm.
-func (w *Watchdog) begin(now int64, n int, byHand bool) {
+func (w *Watchdog) begin(now int64, n int, manual bool) {
 	w.storming |= 1 << n
 	w.counting &^= 1 << n
 	w.began[n] = now
 	w.stats.Storms[n]++
-	w.stats.History.add(StormEvent{At: now, Priority: uint8(n), Storming: true, ByHand: byHand})
+	w.stats.History.add(StormEvent{At: now, Priority: uint8(n), Storming: true, Manual: manual})
 }
 
 // end ends a storm.
-func (w *Watchdog) end(now int64, n int, byHand bool) {
+func (w *Watchdog) end(now int64, n int, manual bool) {
 	w.storming &^= 1 << n
 	w.counting &^= 1 << n
 	w.stats.StormNS[n] += now - w.began[n]
 	w.stats.Restorations[n]++
-	w.stats.History.add(StormEvent{At: now, Priority: uint8(n), ByHand: byHand})
+	w.stats.History.add(StormEvent{At: now, Priority: uint8(n), Manual: manual})
 }
 
 // Override is the manual control: the priorities given, watched or not, are in a storm whatever the

@@ -119,7 +119,7 @@ func TestTwentyStorms(t *testing.T) {
 			l.arrivals = pausing(0x08, from, to)
 			l.runUntil(to + 2*restoration)
 			e := l.events()
-			if len(e) != 2 || e[0].Priority != 3 || !e[0].Storming || e[1].Storming || e[0].ByHand || e[1].ByHand {
+			if len(e) != 2 || e[0].Priority != 3 || !e[0].Storming || e[1].Storming || e[0].Manual || e[1].Manual {
 				t.Fatalf("%v, seed %d: %+v", action, seed, e)
 			}
 			detected, restored = append(detected, e[0].At-from), append(restored, e[1].At-to)

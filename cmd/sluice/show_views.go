@@ -178,7 +178,7 @@ func watchdogTables(r *state.Switch) []table {
 			if e.Begins {
 				event = "detected"
 			}
-			events.rows = append(events.rows, []any{p.Name, e.CoS, event, span(p.NowNS - e.AtNS), yes{e.ByHand, "yes"}})
+			events.rows = append(events.rows, []any{p.Name, e.CoS, event, span(p.NowNS - e.AtNS), yes{e.Manual, "yes"}})
 		}
 	}
 	return []table{now, settings, events}
@@ -186,7 +186,7 @@ func watchdogTables(r *state.Switch) []table {
 
 func stormStatus(c *state.CoS) string {
 	switch {
-	case c.StormByHand:
+	case c.StormManual:
 		return "manual"
 	case c.Storming:
 		return "stormed"

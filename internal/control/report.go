@@ -110,7 +110,7 @@ func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 	}
 	for _, e := range p.Watchdog.History.All() {
 		r.Storms = append(r.Storms, state.StormEvent{AtNS: e.At, AgoNS: w.Now - e.At, CoS: e.Priority,
-			Begins: e.Storming, ByHand: e.ByHand})
+			Begins: e.Storming, Manual: e.Manual})
 	}
 	for cos := range dataplane.Priorities {
 		r.ByCoS = append(r.ByCoS, cosOf(&p.PortSnapshot, cos, c.Class(cos)))
@@ -154,7 +154,7 @@ func cosOf(p *dataplane.PortSnapshot, cos int, class *config.Class) state.CoS {
 			Pauses: p.PFCReceived.Transitions[cos], Refreshes: p.PFCReceived.XOFF[cos] - p.PFCReceived.Transitions[cos],
 			Ignored: p.PFCReceived.Ignored[cos], PausedNS: p.PFCReceived.PausedNS[cos],
 		},
-		Storming: in(p.Watchdog.Storming), StormByHand: in(p.Watchdog.Held),
+		Storming: in(p.Watchdog.Storming), StormManual: in(p.Watchdog.Held),
 		Storms: p.Watchdog.Storms[cos], StormsOver: p.Watchdog.Restorations[cos], StormNS: p.Watchdog.StormNS[cos],
 		StormForwarded: p.StormForwarded[cos], StormDropped: p.Drops[dataplane.DropStorm][cos],
 	}

@@ -255,7 +255,7 @@ func TestOverride(t *testing.T) {
 	y.hosts[1].await(lossless, after)
 	y.checkReceived(lossless, dropped, dropped+after)
 	events := s.Ports[1].Watchdog.History.All()
-	if len(events) != 2 || !events[0].ByHand || !events[0].Storming || !events[1].ByHand || events[1].Storming {
+	if len(events) != 2 || !events[0].Manual || !events[0].Storming || !events[1].Manual || events[1].Storming {
 		t.Errorf("events %+v, want a storm made and ended by hand", events)
 	}
 }

@@ -47,7 +47,7 @@ func (s *Switch) reportPort(seen *dataplane.PortSnapshot, now int64) {
 }
 
 func (s *Switch) reportStorm(p *port, e pfc.StormEvent, ago time.Duration) {
-	about := []any{"port", p.Device, "cos", e.Priority, "ago", ago.Round(time.Millisecond), "by_hand", e.ByHand}
+	about := []any{"port", p.Device, "cos", e.Priority, "ago", ago.Round(time.Millisecond), "manual", e.Manual}
 	if e.Storming {
 		p.storms++
 		s.log.Warn("pause storm", append(about, "action", s.config.Watchdog.Action)...)

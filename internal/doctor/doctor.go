@@ -33,7 +33,7 @@ type Finding struct {
 	// Fix is a shell command that solves the problem, for root in the network namespace of the
 	// switch, or, if At is not empty, a line of the configuration. Empty: there is nothing to do,
 	// or no command does it.
-	Fix string `json:"mend,omitempty"`
+	Fix string `json:"fix,omitempty"`
 	At  string `json:"at,omitempty"` // file:line:column of the configuration where Fix belongs
 }
 

@@ -71,7 +71,7 @@ func rich() (before, now *state.Switch) {
 	stormed.Storming, stormed.PauseReceived.PausedNS = true, 1e9
 	now.Ports[1].Paused = []state.Transition{{AgoNS: 912_000_000, CoS: 3, Cause: "xoff", Quanta: 65535}}
 	now.Ports[1].Storms = []state.StormEvent{{AgoNS: 700_000_000, CoS: 3, Begins: true},
-		{AgoNS: 90_000_000_000, CoS: 3, ByHand: true}}
+		{AgoNS: 90_000_000_000, CoS: 3, Manual: true}}
 	now.Ports[2].Up = false
 	now.Ports = append(now.Ports, state.Port{Name: "port4", Mode: "absent", Speed: 2_500_000_000, FlowControl: "off"})
 	now.Workers = append(now.Workers, state.Worker{Number: 1, CPU: 3, BurstSize: 64})
@@ -153,7 +153,7 @@ func TestStalled(t *testing.T) {
 			}
 			said.WriteString(" " + strings.TrimSpace(line.Text))
 		}
-		if text := said.String(); !strings.Contains(text, "STALLED") || !strings.Contains(text, "orders wait") {
+		if text := said.String(); !strings.Contains(text, "STALLED") || !strings.Contains(text, "commands wait") {
 			t.Errorf("in %d columns: %s", width, text)
 		}
 	}

@@ -254,7 +254,7 @@ func stormEvent(s state.StormEvent) string {
 	if s.Begins {
 		what = "PAUSE STORM begins"
 	}
-	if s.ByHand {
+	if s.Manual {
 		what += " (manual)"
 	}
 	return what

@@ -140,7 +140,7 @@ type CoS struct {
 	PauseReceived PauseReceived `json:"pause_received" when:"pause_received" help:"Pauses received from the link partner"`
 
 	Storming       bool   `json:"storming" when:"watched" metric:"sluice_pfc_storming" help:"Whether the priority is in a pause storm, detected by the watchdog or begun by an operator"`
-	StormByHand    bool   `json:"storm_by_hand" help:"Whether the storm was begun by an operator (sluice storm on)"`
+	StormManual    bool   `json:"storm_manual" help:"Whether the storm was begun by an operator (sluice storm on)"`
 	Storms         uint64 `json:"storms" when:"watched" metric:"sluice_pfc_storms_total" help:"Pause storms that began"`
 	StormsOver     uint64 `json:"storms_over" help:"Pause storms that ended"`
 	StormNS        int64  `json:"storm_ns" clear:"yes" when:"watched" metric:"sluice_pfc_storm_seconds_total" help:"Time in pause storms, including a current one"`
@@ -281,7 +281,7 @@ type StormEvent struct {
 	AgoNS  int64 `json:"ago_ns" help:"How long before the report"`
 	CoS    uint8 `json:"cos" help:"CoS of the storm"`
 	Begins bool  `json:"begins" help:"Whether the storm began; otherwise it ended"`
-	ByHand bool  `json:"by_hand" help:"Whether an operator began or ended it"`
+	Manual bool  `json:"manual" help:"Whether an operator began or ended it"`
 }
 
 // Worker is the state of one worker.
