@@ -140,17 +140,29 @@ func (r *jsonReference) describe(of reflect.Type) {
 		return
 	}
 	r.seen[of] = true
-	comments := r.commentsOf(of.PkgPath())
 	fmt.Fprintf(r, "\n### %s\n\n", title(of))
-	if comment := comments[of.Name()]; comment != "" {
+	if comment := r.commentsOf(of.PkgPath())[of.Name()]; comment != "" {
 		fmt.Fprintf(r, "%s\n\n", prose.Wrap(comment, 100, ""))
 	}
 	r.WriteString("| field | type | meaning |\n|---|---|---|\n")
 	var inner []reflect.Type
+	r.fields(of, &inner)
+	for _, t := range inner {
+		r.describe(t)
+	}
+}
+
+// fields writes a row for each field of a struct, and collects the structs that the fields contain.
+func (r *jsonReference) fields(of reflect.Type, inner *[]reflect.Type) {
+	comments := r.commentsOf(of.PkgPath())
 	for i := range of.NumField() {
 		f := of.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name == "-" || !f.IsExported() {
+			continue
+		}
+		if name == "" && f.Anonymous { // its fields are in the same object
+			r.fields(f.Type, inner)
 			continue
 		}
 		if name == "" {
@@ -160,14 +172,11 @@ func (r *jsonReference) describe(of reflect.Type) {
 		if help == "" && of.PkgPath() == reflect.TypeFor[state.Switch]().PkgPath() {
 			r.t.Errorf("%v.%s has no help", of, f.Name)
 		}
-		kind := r.kind(f.Type, &inner)
+		kind := r.kind(f.Type, inner)
 		if options != "" {
 			kind += ", may be missing"
 		}
 		fmt.Fprintf(r, "| `%s` | %s | %s |\n", name, kind, orNothing(strings.ReplaceAll(help, "|", `\|`)))
-	}
-	for _, t := range inner {
-		r.describe(t)
 	}
 }
 

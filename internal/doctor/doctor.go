@@ -30,11 +30,11 @@ type Finding struct {
 	Status  Status `json:"status"`  // ok, warning or error
 	Subject string `json:"subject"` // what it is about: kernel, cpu 1, a device
 	Text    string `json:"text"`    // what was found, and what it means
-	// Fix is a shell command that solves the problem, for root in the network namespace of the
-	// switch, or, if At is not empty, a line of the configuration. Empty: there is nothing to do,
-	// or no command does it.
+	// a shell command that solves the problem, for root in the network namespace of the switch, or,
+	// with a position in the configuration, a line to write there; empty: there is nothing to do,
+	// or no command does it
 	Fix string `json:"fix,omitempty"`
-	At  string `json:"at,omitempty"` // file:line:column of the configuration where Fix belongs
+	At  string `json:"at,omitempty"` // file:line:column of the position in the configuration
 }
 
 // Report is the result of an examination: the findings in the order of the checks.
