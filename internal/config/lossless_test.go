@@ -230,9 +230,9 @@ func TestOnLinks(t *testing.T) {
 		10e9: "test.yaml:1:48: headroom of 12000000 bytes is 5860 cells, fewer than the 16031 that port sw1 may " +
 			"fill at 10G before",
 		100e9: "test.yaml:2:88: port sw1 can't keep its peer paused: at 100G a pause of 65535 quanta lasts",
-		8e5:   "test.yaml:2:62: the link of device sw1 has 800K, for which headroom can't be computed: set the " +
+		8e5: "test.yaml:2:62: the link of device sw1 has 800K, for which headroom can't be computed: set the " +
 			"link to a rate from 1M to 400G",
-		1e12:  "test.yaml:2:62: the link of device sw1 has 1000G, for which headroom can't be computed: set the " +
+		1e12: "test.yaml:2:62: the link of device sw1 has 1000G, for which headroom can't be computed: set the " +
 			"link to a rate from 1M to 400G",
 	} {
 		if _, err := c.OnLinks(map[string]uint64{"sw1": rate}); err == nil || !strings.Contains(err.Error(), want) {
