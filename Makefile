@@ -7,7 +7,7 @@ COMPILE := CGO_ENABLED=0 $(GO) build -trimpath -pgo=cmd/sluice/default.pgo -ldfl
 
 .PHONY: build test test-all demo bench lint
 
-build: ## the switch and the lab, into bin; for amd64 processors of level v3 also bin/sluice-v3 and bin/sluice-lab-v3
+build: ## the switch and the lab, into bin; on amd64 also for level v3 (bin/sluice-v3)
 	@echo "build: bin/sluice, bin/sluice-lab ($(VERSION))"
 	@$(COMPILE) -o bin/ ./cmd/sluice ./cmd/sluice-lab
 ifeq ($(shell $(GO) env GOARCH),amd64)

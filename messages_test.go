@@ -18,12 +18,13 @@ var updateMessages = flag.Bool("update-messages", false, "write docs/messages.tx
 
 const messagesFile = "docs/messages.txt"
 
-// TestMessages checks that docs/messages.txt lists every text of the programs: a new or changed
-// text shows up in the diff of one file, where it can be read beside all the others.
+// TestMessages checks that docs/messages.txt lists the texts of the programs: a new or changed text
+// shows up in the diff of one file, where it can be read beside all the others.
 func TestMessages(t *testing.T) {
 	var list strings.Builder
-	fmt.Fprint(&list, "Every text of the programs: help, log messages, errors, tables, by source file. Values are …\n"+
-		"or a verb of fmt. Written by `go test . -update-messages`.\n")
+	fmt.Fprint(&list, "The texts of the programs, by source file: help, log messages, errors, table heads. Values\n"+
+		"are … or a verb of fmt. Of single words only log messages are here. Written by\n"+
+		"`go test . -run TestMessages -update-messages`.\n")
 	for _, s := range sources(t) {
 		texts := messages(s)
 		if s.test || len(texts) == 0 {

@@ -20,16 +20,16 @@ func (r *Report) Markdown() []byte {
 		fmt.Fprintf(&b, "**Partial: the run ended before everything was measured.**\n\n")
 	}
 	if r.Shows != "" {
-		fmt.Fprintf(&b, "Shows: %s.\n\n", r.Shows)
+		paragraph(&b, "Shows: %s.", r.Shows)
 	}
 	fmt.Fprintf(&b, "    %s\n\n", r.Command())
-	fmt.Fprintf(&b, "On %s, %d cores, Linux %s", r.Machine.CPU, r.Machine.Cores, r.Machine.Kernel)
+	versions := ""
 	for _, name := range slices.Sorted(maps.Keys(r.Machine.Versions)) {
-		fmt.Fprintf(&b, ", %s %s", name, r.Machine.Versions[name])
+		versions += fmt.Sprintf(", %s %s", name, r.Machine.Versions[name])
 	}
-	fmt.Fprintf(&b, ".\n\n")
+	paragraph(&b, "On %s, %d cores, Linux %s%s.", r.Machine.CPU, r.Machine.Cores, r.Machine.Kernel, versions)
 	for _, name := range slices.Sorted(maps.Keys(r.Absent)) {
-		fmt.Fprintf(&b, "Absent: %s: %s.\n\n", name, r.Absent[name])
+		paragraph(&b, "Absent: %s: %s.", name, r.Absent[name])
 	}
 	r.markdownResults(&b)
 	r.markdownRatios(&b)
@@ -41,9 +41,14 @@ func (r *Report) Markdown() []byte {
 		fmt.Fprintf(&b, "![%s](%s)\n\n", cmp.Or(p.Title, p.Name), r.plotFile(p))
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "%s\n\n", n)
+		paragraph(&b, "%s", n)
 	}
 	return append(bytes.TrimRight(b.Bytes(), "\n"), '\n')
+}
+
+// paragraph writes a paragraph in lines of at most 100 columns.
+func paragraph(b *bytes.Buffer, format string, args ...any) {
+	b.WriteString(prose.Wrap(fmt.Sprintf(format, args...), 100, "") + "\n\n")
 }
 
 // Command returns the command that repeats the measurement. A process with only one CPU can't
@@ -77,8 +82,9 @@ func (r *Report) markdownResults(b *bytes.Buffer) {
 		rows = append(rows,
 			append([]string{v.Name, v.Metric}, append(cells, fmt.Sprint(len(r.Values(v.Name, v.Metric))))...))
 	}
-	fmt.Fprintf(b, "## Results\n\nCV is the standard deviation divided by the mean. A CV above %.0f %% is marked "+
-		"with !: noisy.\n\n", 100*noisy)
+	fmt.Fprint(b, "## Results\n\n")
+	paragraph(b, "CV is the standard deviation divided by the mean. A CV above %.0f %% is marked with !: noisy.",
+		100*noisy)
 	markdownTable(b, []string{"subject", "metric", "median", "min", "max", "CV", "unit", "trials"}, rows)
 }
 
@@ -104,8 +110,9 @@ func (r *Report) markdownRatios(b *bytes.Buffer) {
 		rows = append(rows, []string{name, fmt.Sprintf("%s / %s: %s", v.Subject, to, v.Metric), "**" + c[0] + "**",
 			c[3], strings.Join(pairs, " ")})
 	}
-	fmt.Fprintf(b, "## Ratios\n\nA ratio says how many times as good the first is as the second: above 1, the first "+
-		"is better. Each round gives one ratio; median and CV are theirs.\n\n")
+	fmt.Fprint(b, "## Ratios\n\n")
+	paragraph(b, "A ratio says how many times as good the first is as the second: above 1, the first is better. Each "+
+		"round gives one ratio; median and CV are theirs.")
 	markdownTable(b, []string{"ratio", "compares", "median", "CV", "by round"}, rows)
 }
 

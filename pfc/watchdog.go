@@ -51,9 +51,9 @@ type WatchdogParams struct {
 // WatchdogStats counts since NewWatchdog. Indices are priorities. While a storm lasts, Storms is 1
 // more than Restorations.
 type WatchdogStats struct {
-	Storming     uint8     // bit n: priority n is in a storm, including those held by hand
-	Held         uint8     // bit n: held by hand (Override)
-	Storms       [8]uint64 // begun, also by hand
+	Storming     uint8     // bit n: priority n is in a storm, including manual ones
+	Held         uint8     // bit n: held manually (Override)
+	Storms       [8]uint64 // begun, manual ones included
 	Restorations [8]uint64
 	StormNS      [8]int64 // ns in storms, including a running one
 	History      History[StormEvent]
@@ -86,7 +86,7 @@ type Watchdog struct {
 	watched   uint8
 
 	storming uint8
-	held     uint8    // bit n: held by hand; a subset of storming
+	held     uint8    // bit n: held manually; a subset of storming
 	counting uint8    // bit n: priority n is suspected or, in a storm, not paused
 	since    [8]int64 // ns: when that began; for a suspected priority, plus the time that does not count
 	open     [8]int64 // ns in which a suspected priority could have sent
@@ -234,7 +234,7 @@ func (w *Watchdog) Override(now int64, priorities uint8) {
 
 // TakeOver makes w continue from old, which it replaces with other parameters: with its storms, its
 // suspicions and the counters. The storm of a priority that is no longer watched ends, unless it is
-// held by hand. w must be new; old must not be used afterwards.
+// held manually. w must be new; old must not be used afterwards.
 func (w *Watchdog) TakeOver(now int64, old *Watchdog) {
 	w.storming, w.held, w.counting, w.began, w.stats = old.storming, old.held, old.counting, old.began, old.stats
 	w.since, w.open, w.last = old.since, old.open, old.last
@@ -245,8 +245,8 @@ func (w *Watchdog) TakeOver(now int64, old *Watchdog) {
 	w.attention = w.counting | w.storming
 }
 
-// Reset ends all storms but those held by hand, because the link went down: the next partner may be
-// another one.
+// Reset ends all storms except those held manually, because the link went down: the next partner
+// may be another one.
 func (w *Watchdog) Reset(now int64) {
 	for over := w.storming &^ w.held; over != 0; over &= over - 1 {
 		w.end(now, bits.TrailingZeros8(over), false)

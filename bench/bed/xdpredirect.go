@@ -53,7 +53,7 @@ func (x *XDPRedirect) redirect(from, to string, cpu int) error {
 		return err
 	}
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Type: ebpf.XDP, Name: "redirect", License: "GPL",
+		Type: ebpf.XDP, Name: "redirect", License: "Dual MIT/GPL",
 		Instructions: asm.Instructions{
 			asm.Mov.Imm(asm.R1, int32(out.Attrs().Index)),
 			asm.Mov.Imm(asm.R2, 0),

@@ -79,7 +79,8 @@ func (p *Params) ciscoNotes(r *Result) {
 }
 
 func (p *Params) transceiverNote(r *Result) {
-	r.note("the %d ns of transceivers are counted in both directions; give half if they already are both", p.Transceivers)
+	r.note("the %d ns of transceivers are counted in both directions; give half if they already "+
+		"are both", p.Transceivers)
 }
 
 // dcFarm is
@@ -101,7 +102,8 @@ func dcFarm(p Params) (Result, error) {
 
 	l.addBytes("response, 60 quanta", sixtyQuanta, "")
 	l.add("cable, the way back", cable, "")
-	r.note("the sum is correct, but the model is not: it omits its own factor 4, the response of 60 quanta × 64 B = %d B",
+	r.note("the sum is correct, but the model is not: it omits its own factor 4, the response of 60 quanta × 64 "+
+		"B = %d B",
 		sixtyQuanta)
 	r.note("the cable is counted one way, but both the pause and the frames sent in the meantime travel it")
 	r.note("with both errors corrected, it is %d B", l.bytes())

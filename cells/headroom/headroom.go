@@ -178,15 +178,18 @@ func (p *Params) check() error {
 	case !slices.Contains(Media(), p.Medium):
 		return fmt.Errorf("unknown medium %q: choose one of %v", p.Medium, Media())
 	case p.Cell < 1 || p.Cell > longestFrame:
-		return fmt.Errorf("cell size %d B is out of range: choose 1 to %d B, such as 160 (Nexus 5000) or 80 (Nexus 2000)",
+		return fmt.Errorf("cell size %d B is out of range: choose 1 to %d B, such as 160 (Nexus 5000) or 80 "+
+			"(Nexus 2000)",
 			p.Cell, longestFrame)
 	case p.Unstored < 0 || p.Unstored >= shortestFrame:
-		return fmt.Errorf("unstored bytes per frame, %d B, are out of range: choose 4 if the FCS is not stored, otherwise 0",
+		return fmt.Errorf("unstored bytes per frame, %d B, are out of range: choose 4 if the FCS is not stored, "+
+			"otherwise 0",
 			p.Unstored)
 	}
 	for _, mtu := range []int{p.MTUOwn, p.MTUPeer} {
 		if mtu < shortestFrame || mtu > longestFrame {
-			return fmt.Errorf("MTU %d B is out of range: give the longest frame of each end including the FCS, %d to %d B",
+			return fmt.Errorf("MTU %d B is out of range: give the longest frame of each end including the FCS, "+
+				"%d to %d B",
 				mtu, shortestFrame, longestFrame)
 		}
 	}

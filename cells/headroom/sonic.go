@@ -35,7 +35,8 @@ func (s *SONiCParams) check() error {
 		return fmt.Errorf("%d %% small packets is out of range: choose 0 to 100", s.SmallPackets)
 	case min(s.Pipeline, s.MACPHY, s.Gearbox, s.Quanta) < 0 ||
 		max(s.Pipeline, s.MACPHY, s.Gearbox, s.Quanta) > mostSONiC:
-		return fmt.Errorf("pipeline %d B, MAC and PHY %d B, gearbox %d B or response %d quanta is out of range: choose 0 to %d",
+		return fmt.Errorf("pipeline %d B, MAC and PHY %d B, gearbox %d B or response %d quanta is out of range: "+
+			"choose 0 to %d",
 			s.Pipeline, s.MACPHY, s.Gearbox, s.Quanta, mostSONiC)
 	}
 	return nil
@@ -106,7 +107,8 @@ func sonic(p Params) (Result, error) {
 	r.XON = upToKiB(s.Pipeline)
 	r.Cells = (r.Bytes + p.Cell - 1) / p.Cell
 	r.WorstFrame, r.Partial = frame, p.cells(s.LosslessMTU)
-	r.note("the MTUs are those of SONiC, not the longest frames given; besides xoff, it reserves xon = %d B for the group",
+	r.note("the MTUs are those of SONiC, not the longest frames given; besides xoff, it reserves xon = %d B for "+
+		"the group",
 		r.XON)
 	r.note("it is not the worst case: by its own count, frames of the worst size alone need %d B", full)
 	r.note("the pause frame, preamble and gap are not counted; the signal travels at 198 m/µs, whatever the medium")

@@ -29,7 +29,8 @@ while it runs:
   machine   kernel, memory, hugepages, limits, capabilities, CPUs, clock
   devices   link, driver, zero-copy, MTU, queues, rings, offloads, XDP programs, PAUSE and PFC in
             hardware
-  workers   the longest gap of a worker's loop, and whether the headroom covers it
+  workers   the longest wait (two consecutive gaps of a worker's loop), and whether the headroom
+            covers it
   sending   whether the sockets or the transmitter send, and whether the transmitter has its CPU to
             itself
 

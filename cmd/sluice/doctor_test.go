@@ -524,7 +524,8 @@ func TestDoctorFixesThePeer(t *testing.T) {
 	p := program.StartSwitch(t, s.Home, text)
 	for port, want := range map[string][]string{
 		"port1": {"copy (native) resident"},
-		"port2": {"copy (native) xsk", "port2: its socket sends instead of the transmitter: the device accepts no frames"},
+		"port2": {"copy (native) xsk", "port2: its socket sends instead of the transmitter: the device accepts " +
+			"no frames"},
 	} {
 		shown := x.showPorts(socket)
 		for _, words := range want {

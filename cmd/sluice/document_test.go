@@ -82,6 +82,8 @@ that breaks this raises ` + "`schema`" + ` and says so in its notes. The documen
 - ` + "`stations`" + `, ` + "`stations_*`" + `, ` + "`own_addresses_seen`" + ` and ` + "`unknown_destinations`" + ` of a worker are now
   fields of ` + "`fdb`" + ` (` + "`entries`" + `, ` + "`learned`" + `, …), where ` + "`no_room`" + ` is now ` + "`table_full`" + ` and ` + "`port_full`" + `.
   ` + "`sources.own_address`" + ` is now ` + "`sources.own`" + `.
+- ` + "`by_hand`" + ` of storms is now ` + "`manual`" + `, and ` + "`storm_by_hand`" + ` is ` + "`storm_manual`" + `. In the findings
+  of ` + "`doctor`" + `, ` + "`mend`" + ` is now ` + "`fix`" + `.
 `
 
 // jsonDocuments are the documents that have a type of their own.

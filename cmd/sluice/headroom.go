@@ -55,7 +55,8 @@ the wire itself. Notes say where a document is wrong or leaves something out.
   measured    exact, for two ends in software
   all         compares all methods
 
-Without --gap, measured runs a worker on one CPU to find its longest gap.`,
+Without --gap, measured runs a worker on one CPU to find its longest wait: the longest two
+consecutive gaps of its loop. So long may a frame have to wait until the worker finds it.`,
 		Example: `  sluice headroom --speed 10G --cable 300m
   sluice headroom --method all --speed 100G --cable 2km --json
   sluice headroom --method measured --gap 100us --in-flight 64KB`,
@@ -97,11 +98,13 @@ func (o *headroomOptions) linkFlags(f *pflag.FlagSet) {
 
 func (o *headroomOptions) softwareFlags(f *pflag.FlagSet) {
 	o.inFlight, o.peersRing = cli.NewSize("64KB"), cli.NewSize("0B")
-	f.DurationVar(&o.gap, "gap", 0, "measured: longest gap of the worker's loop (default: measured on this machine)")
+	f.DurationVar(&o.gap, "gap", 0,
+		"measured: longest two consecutive gaps of the worker's loop, WAIT of show workers (default: measured here)")
 	f.Var(&o.inFlight, "in-flight", "measured: bytes that the TX ring of the switch may hold (in_flight)")
 	f.IntVar(&o.lossless, "lossless", 1,
 		"measured: lossless classes of the port; their PFC frames may be in the TX ring too")
-	f.DurationVar(&o.peerGap, "peer-gap", 0, "measured: longest gap of the peer's loop; 0: the peer is hardware")
+	f.DurationVar(&o.peerGap, "peer-gap", 0,
+		"measured: longest two consecutive gaps of the peer's loop; 0: the peer is hardware")
 	f.Var(&o.peersRing, "peer-in-flight", "measured: bytes that the TX ring of the peer may hold")
 	f.DurationVar(&o.measure, "measure", 2*time.Second, "measured: how long to measure the gap")
 	f.IntVar(&o.cpu, "cpu", -1, "measured: CPU to measure on; -1: the last one allowed")
@@ -193,7 +196,7 @@ func (o *headroomOptions) measureGap(c *cobra.Command) (*gapReport, error) {
 		}
 	}
 	fmt.Fprintf(c.ErrOrStderr(),
-		"measuring the gaps of a worker on CPU %d for %v (--gap sets the longest one instead)\n",
+		"measuring the gaps of a worker on CPU %d for %v (--gap sets the longest two in a row instead)\n",
 		cpu, o.measure)
 	gap, err := loopgap.Measure(c.Context(), cpu, o.measure)
 	if err != nil {

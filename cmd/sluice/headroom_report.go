@@ -31,7 +31,8 @@ type gapReport struct {
 
 func (g *gapReport) String() string {
 	return fmt.Sprintf(
-		"measured on CPU %d over %d iterations: median gap %v, 99.9 %% within %v, longest %v, longest two in a row %v",
+		"measured on CPU %d over %d iterations: median gap %v, 99.9 %% within %v, longest %v, longest two in a row, "+
+			"which count, %v",
 		g.CPU, g.Iterations, time.Duration(g.P50), time.Duration(g.P999), time.Duration(g.Max), time.Duration(g.Wait))
 }
 

@@ -435,7 +435,8 @@ func TestReservedAddressesStay(t *testing.T) {
 
 	const refused = reserved + 2
 	if n := len(
-		one.frames("eth.dst[0:5] == 01:80:c2:00:00 && eth.dst[5] <= 0x0f && eth.src == 02:00:00:00:00:01")); n != refused+1 {
+		one.frames("eth.dst[0:5] == 01:80:c2:00:00 && eth.dst[5] <= 0x0f && eth.src == " +
+			"02:00:00:00:00:01")); n != refused+1 {
 		t.Errorf("%d frames to reserved addresses seen leaving the host, not %d", n, refused+1)
 	}
 	if got := two.frames("eth.src == 02:00:00:00:00:01"); len(got) != 1 || !bytes.Equal(got[0], beyond) {

@@ -156,7 +156,8 @@ func (c thresholds) checkOrder(t *testing.T, one, two *plainHost, n int) {
 	t.Helper()
 	var got, want strings.Builder
 	resumed := ""
-	for _, row := range one.decode("eth.src == 02:00:00:00:00:01 && vlan.priority == 3 || eth.dst == 02:00:00:00:00:01 || macc",
+	for _, row := range one.decode("eth.src == 02:00:00:00:00:01 && vlan.priority == 3 || eth.dst == "+
+		"02:00:00:00:00:01 || macc",
 		"vlan.priority", "macc.cbfc.pause_time.c3", "frame.time_epoch") {
 		switch {
 		case row[0] == "3":

@@ -55,7 +55,8 @@ lossless frames were dropped. Below, these sections share the window:
   EVENTS   pauses and their ends, pause storms and losses, the latest first
   WORKERS  percent of the time in which the loop moved frames or buffers, frames/s, ns of that time
            per frame, and frames per burst; the median, the 99.9th percentile and the maximum of the
-           gap between two iterations since the start; free buffers
+           gap between two iterations since the start; free buffers; in wide windows, all buffers and
+           FDB entries
 
 Keys: q or Ctrl-C quits, 1 to 5 show one section, 0 all, Tab the next; arrows, j, k, Page Up and
 Page Down scroll. A ~ replaces text that does not fit.

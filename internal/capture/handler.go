@@ -112,7 +112,7 @@ func (h *Handler) capture(w http.ResponseWriter, r *http.Request) {
 	}
 	defer func() {
 		if err := source.Close(); err != nil {
-			log.Error("capture", "error", err)
+			log.Error("can't end the capture", "error", err)
 		}
 	}()
 	w.Header().Set("Content-Type", "application/x-pcapng")

@@ -359,7 +359,7 @@ func listener() codec[string] {
 	s := &schema{Type: "string", Pattern: `^([0-9.]+|\[[0-9A-Fa-f:.]+\])?:[1-9][0-9]{0,4}$`,
 		form: "an IP address and a port, like 127.0.0.1:9473"}
 	return scalar(s, "write an address and a port like 127.0.0.1:9473 or [::1]:9473; without an address, as in "+
-		":9473, it listens at all addresses",
+		":9473, it listens at all addresses, open to everyone who reaches them",
 		func(text string) (string, string) {
 			host, port, err := net.SplitHostPort(text)
 			if err != nil {

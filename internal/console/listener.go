@@ -51,7 +51,8 @@ func (s *Server) open(l net.Listener, answers http.Handler) {
 	go func() {
 		defer close(d.served)
 		if err := d.http.Serve(house.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("control socket failed", "socket", l.Addr().String(), "error", err)
+			s.log.Error("control socket no longer answers: restart "+
+				"the switch", "socket", l.Addr().String(), "error", err)
 		}
 	}()
 	s.log.Info("answering", "socket", l.Addr().String())

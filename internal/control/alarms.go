@@ -79,7 +79,8 @@ func (a *alarms) look(log *slog.Logger, state *State) {
 		})
 	}
 	if begun > alarmsLogged {
-		log.Error("more lossless drops than are logged one by one", "others", begun-alarmsLogged)
+		log.Error("lossless frames dropped: more alarms than are logged, see sluice show drops", "alarms",
+			begun-alarmsLogged)
 	}
 }
 

@@ -98,7 +98,7 @@ func TestAlarmsAreBounded(t *testing.T) {
 	if len(l.latest) != alarmsKept || l.latest[alarmsKept-1].Since != l.state.Time {
 		t.Errorf("%d alarms are kept, the last of %v", len(l.latest), l.latest[len(l.latest)-1].Since)
 	}
-	if l.lines() != looks*(alarmsLogged+1) || !strings.Contains(l.log.String(), "others=1") {
+	if l.lines() != looks*(alarmsLogged+1) || !strings.Contains(l.log.String(), "alarms=1") {
 		t.Errorf("%d lines:\n%s", l.lines(), &l.log)
 	}
 	if total := (&Switch{}).Alarms(); total != nil {
@@ -117,7 +117,7 @@ func TestMoreAlarmsThanAreKept(t *testing.T) {
 		}
 		l.lookAfter(time.Second)
 	}
-	if l.lines() != alarmsLogged+1 || !strings.Contains(l.log.String(), fmt.Sprintf("others=%d", ports-alarmsLogged)) {
+	if l.lines() != alarmsLogged+1 || !strings.Contains(l.log.String(), fmt.Sprintf("alarms=%d", ports-alarmsLogged)) {
 		t.Errorf("%d lines:\n%s", l.lines(), &l.log)
 	}
 	all := l.all()

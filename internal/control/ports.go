@@ -214,7 +214,8 @@ func (s *Switch) restoreLeft(keep func(device string) bool) {
 		s.log.Info("restored the settings of a device after a killed switch", "device", d)
 	}
 	if err != nil {
-		s.log.Warn("can't restore the settings of a device after a killed switch", "error", err)
+		s.log.Warn("can't restore the settings of a device after a killed switch; trying again when this switch ends",
+			"error", err)
 	}
 }
 
@@ -391,7 +392,7 @@ func (s *Switch) warnOfStalls(p *port) {
 	}
 	if holds := p.RingTime(s.ring); holds < p.Response {
 		s.log.Warn("response is longer than headroom can help: frames that arrive before the peer stops may find the "+
-			"receive ring full",
+			"receive ring full: lower response or in_flight, or raise memory.buffers for a longer ring",
 			"port", p.Device, "response", p.Response, "ring_holds", holds.Round(time.Microsecond))
 	}
 }

@@ -19,7 +19,7 @@ type loggedSources struct {
 
 var anomalyMessages = [bridge.Anomalies]string{
 	bridge.Moved:  "MAC address moved to this port; repeated moves indicate a loop",
-	bridge.NoRoom: "MAC address not learned for lack of room; frames to it are flooded",
+	bridge.NoRoom: "MAC address not learned, frames to it are flooded: raise forwarding.table or the port's mac_limit",
 	bridge.Pinned: "frame from a MAC address whose static entry names another port",
 	bridge.Own:    "received a frame with the switch's own source address: there is a loop",
 }

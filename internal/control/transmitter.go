@@ -39,7 +39,9 @@ func (s *Switch) mapMemory() (err error) {
 func (s *Switch) warnOfTransmitter() {
 	if s.transmitter.Pauses() {
 		s.log.Warn("every few minutes, the transmitter will send nothing for 20 ms, not even PFC frames",
-			"because", "the switch lacks cap_sys_admin, which it needs to make a network namespace")
+			"because", "the switch lacks cap_sys_admin, which it needs to make a network namespace: run it as root, "+
+				"or grant "+
+				"that capability")
 	}
 	read := func(file string) (string, error) {
 		text, err := os.ReadFile(file)

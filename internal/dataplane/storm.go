@@ -29,7 +29,7 @@ func (w *Worker) act(p *port, stormed uint8) {
 	}
 }
 
-// override treats these priorities, and no others, as in a storm by hand.
+// override treats these priorities, and no others, as in a storm begun manually.
 func (w *Worker) override(p *port, now int64, priorities uint8) {
 	if dog := p.flow.watchdog; dog != nil {
 		dog.Override(now, priorities)

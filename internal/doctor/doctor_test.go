@@ -37,7 +37,8 @@ classes:
 func wellMachine() (Machine, map[string]string, map[string]*Device) {
 	files := map[string]string{
 		"/proc/sys/kernel/osrelease": "6.18.1-test",
-		"/proc/self/status":          "Name:\tdoctor\nCapEff:\t000001ffffffffff\nCapBnd:\t000001ffffffffff\nCpus_allowed_list:\t0-3\n",
+		"/proc/self/status": "Name:\tdoctor\nCapEff:\t000001ffffffffff\n" +
+			"CapBnd:\t000001ffffffffff\nCpus_allowed_list:\t0-3\n",
 		"/proc/self/limits": "Limit  Soft  Hard  Units\nMax locked memory         " +
 			"8388608              16777216             bytes\n",
 		"/proc/meminfo": "MemTotal:       16000000 " +
@@ -324,7 +325,8 @@ var deviceAilments = []ailment{
 	{name: "a link with pauses too short", text: strings.Replace(twoPorts, "port2,", "port2, response: 1ms,", 1),
 		spoil:  device(func(d *Device) { d.Speed = 100e9 }),
 		status: Error, about: "links", say: []string{"port2 can't keep its peer paused", "100G"},
-		fix: "lower response to 235us or less, if `sluice doctor` measures no more, or in_flight", at: "switch.yaml:5:31"},
+		fix: "lower response to 235us or less, if `sluice doctor` measures no more, or " +
+			"in_flight", at: "switch.yaml:5:31"},
 	{name: "no XDP in the driver", spoil: device(func(d *Device) { d.XDP = 0 }), status: Warning, about: "port2",
 		say: []string{"no XDP"}},
 	{name: "no zero-copy, demanded", text: strings.Replace(twoPorts, "port2, ", "port2, mode: zero-copy, ", 1),

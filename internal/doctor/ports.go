@@ -356,8 +356,8 @@ func heard(e *examination, p port) {
 	case p.runs.PFC.Received > 0:
 		e.ok(p.Device, "the switch has received %d PFC frames of its link partner", p.runs.PFC.Received)
 	default:
-		e.warn(p.Device, "", "the switch has received no PFC frame of its link partner yet: the hardware may discard "+
-			"them. To test this, send one from the partner with `sluice-lab gen -d DEVICE --mode rxonly "+
-			"--inject 3:1 --duration 1s`")
+		e.warn(p.Device, "", "the switch has received no PFC frame of its link partner yet: either the partner has "+
+			"not paused it, or hardware discards the frames. To test this, send one from the partner with "+
+			"`sluice-lab gen -d DEVICE --mode rxonly --inject 3:1 --duration 1s`")
 	}
 }

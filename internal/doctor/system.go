@@ -85,7 +85,8 @@ func kernel(e *examination) {
 	version := major<<16 | minor<<8 | min(patch, 255)
 	switch {
 	case version < 6<<16:
-		e.warn(subject, "", "%s: Sluice is made for Linux 6, and not tested on older kernels: boot a newer one", release)
+		e.warn(subject, "", "%s: Sluice is made for Linux 6, and not tested on older kernels: boot a "+
+			"newer one", release)
 	case version < 6<<16|17<<8|10 && e.mayHaveVeth():
 		e.warn(subject, "",
 			"%s: before 6.17.10, a veth device may drop frames for which its peer has no room, and copy mode "+
@@ -161,7 +162,8 @@ func capabilities(e *examination) {
 			"start the container or unit without that flag (docker: no-new-privileges, systemd: NoNewPrivileges=)",
 			strings.Join(missing, ", "))
 	case len(missing) > 0:
-		e.fail(subject, e.grant(), "this process lacks %s: run as root, or grant the missing capabilities to the program",
+		e.fail(subject, e.grant(), "this process lacks %s: run as root, or grant the missing capabilities to "+
+			"the program",
 			strings.Join(missing, ", "))
 	default:
 		e.ok(subject, "this process has all that a switch needs")
@@ -292,7 +294,8 @@ func hugepages(e *examination) {
 	case e.Config == nil:
 		e.ok(subject, "%s", there)
 	case e.Config.Memory.BufferSize <= os.Getpagesize():
-		e.ok(subject, "none needed: transparent ones are enough for buffers of %d bytes; %s", e.Config.Memory.BufferSize,
+		e.ok(subject, "none needed: transparent ones are enough for buffers of %d "+
+			"bytes; %s", e.Config.Memory.BufferSize,
 			there)
 	case e.Running != nil:
 		e.ok(subject, "the switch has those that it needs; %s", there)

@@ -19,11 +19,9 @@ package state
 
 import "time"
 
-// Switch is the state of a switch. Counters only grow, with two exceptions: those of a port restart
-// when the port is removed and added again, and clear counters resets those of ports and of the
-// FDB, but not those of workers, levels and alarms. Times such as now_ns and at_ns are of the
-// worker's clock, which starts with the switch. All values of one port, and of one worker, are of
-// one moment between two iterations.
+// Switch is the state of a switch. Counters only grow, with the exceptions above. Times such as
+// now_ns and at_ns are of the worker's clock, which starts with the switch. All values of one port,
+// and of one worker, are of one moment between two iterations.
 type Switch struct {
 	Version            string        `json:"version" help:"Version of the running program"`
 	Time               time.Time     `json:"time" help:"When this state was read"`

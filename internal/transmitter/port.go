@@ -85,7 +85,8 @@ func (t *Transmitter) Join(d Device) (*Port, error) {
 
 func (t *Transmitter) join(d Device) (p *Port, err error) {
 	if longest := d.MTU + ethernetHeader + tag; longest > LongestFrame {
-		return nil, fmt.Errorf("with its MTU of %d, frames have up to %d bytes, more than the transmitter's maximum of "+
+		return nil, fmt.Errorf("with its MTU of %d, frames have up to %d bytes, more than the transmitter's "+
+			"maximum of "+
 			"%d: lower the MTU to %d, or set tx: xsk", d.MTU, longest, LongestFrame, LongestFrame-ethernetHeader-tag)
 	}
 	t.mu.Lock()
@@ -177,7 +178,8 @@ func (p *Port) check() error {
 		return err
 	}
 	if sent, known := p.meter.Read(); known && sent.Refused > 0 {
-		return fmt.Errorf("%d frames were lost because the device's peer had no room for them, and only a socket waits "+
+		return fmt.Errorf("%d frames were lost because the device's peer had no room for them, and only a "+
+			"socket waits "+
 			"for room", sent.Refused)
 	}
 	switch takes, err := netdev.TakesRedirects(p.device.Index); {

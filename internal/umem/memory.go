@@ -55,7 +55,8 @@ func Map(buffers, size int) (*Memory, error) {
 // them: Close does not unmap them. pages is the description that Pages returns.
 func Over(bytes []byte, size int, pages string) (*Memory, error) {
 	if size < minBufferSize || size&(size-1) != 0 || len(bytes) == 0 || len(bytes)%size != 0 {
-		return nil, fmt.Errorf("umem: buffers of %d B in %d B: must be a power of two of at least %d, and divide it", size,
+		return nil, fmt.Errorf("umem: buffers of %d B in %d B: must be a power of two of at least %d, and "+
+			"divide it", size,
 			len(bytes), minBufferSize)
 	}
 	return &Memory{bytes: bytes[:len(bytes):len(bytes)], shift: bits.TrailingZeros(uint(size)), pages: pages}, nil

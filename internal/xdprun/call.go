@@ -65,7 +65,8 @@ func (c *call) settle() error {
 		}
 	}
 	if err := Run(r.Program.FD(), r.Frame, Batch); err != nil && !errors.Is(err, unix.EINTR) {
-		return fmt.Errorf("run the program on frames of %d bytes: %w: BPF_PROG_RUN with live frames needs Linux 6.0 or "+
+		return fmt.Errorf("run the program on frames of %d bytes: %w: BPF_PROG_RUN with live frames needs "+
+			"Linux 6.0 or "+
 			"later, and frames from 14 bytes to the size that fits into a page", len(r.Frame), err)
 	}
 	return nil

@@ -40,7 +40,8 @@ func fallback(processor string, refusal error) (Ordering, error) {
 		return Ordering{}, nil
 	}
 	return Ordering{},
-		fmt.Errorf("BPF of this kernel lacks load-acquire and store-release, which %s needs: use Linux 6.15 or later: %w",
+		fmt.Errorf("BPF of this kernel lacks load-acquire and store-release, which %s needs: use Linux 6.15 or "+
+			"later: %w",
 			processor, refusal)
 }
 

@@ -74,11 +74,13 @@ func (d device) check(c Config) error {
 	case !d.up:
 		return fmt.Errorf("%w: set it up with `ip link set dev %s up`", ErrDown, d.name)
 	case d.mtu > limit:
-		return fmt.Errorf("%w: MTU %d, but buffers of %d bytes hold %d: run `ip link set dev %s mtu %d`, or use larger buffers",
+		return fmt.Errorf("%w: MTU %d, but buffers of %d bytes hold %d: run `ip link set dev %s mtu %d`, or use "+
+			"larger buffers",
 			ErrMTU, d.mtu, c.BufferSize, limit, d.name, limit)
 	case d.queues > 1:
 		return fmt.Errorf(
-			"%w: the device has %d receive queues, and a port reads one: run `ethtool -L %s combined 1` (veth: rx 1 tx 1), "+
+			"%w: the device has %d receive queues, and a port reads one: run `ethtool -L %s combined 1` (veth: rx "+
+				"1 tx 1), "+
 				"or create the device with one", ErrQueues, d.queues, d.name)
 	case c.Queue >= d.queues:
 		return fmt.Errorf("%w: no queue %d; the device has %d", ErrQueues, c.Queue, d.queues)

@@ -57,7 +57,8 @@ func (s *Settings) SetFlowControl(ours bool) error {
 		want = ethtool.Pause{}
 	}
 	if err := setPause(s.pause, device, want); err != nil {
-		return fmt.Errorf("can't change the PAUSE settings of its hardware (`ethtool -A %s`), and PAUSE stops all classes together: %w",
+		return fmt.Errorf("can't change the PAUSE settings of its hardware (`ethtool -A %s`), and PAUSE stops all "+
+			"classes together: %w",
 			device, err)
 	}
 	return nil

@@ -185,7 +185,8 @@ func (s *Settings) stopOffloads(device string) error {
 		if failed != nil {
 			why = fmt.Errorf("%w (%w)", why, failed)
 		}
-		return fmt.Errorf("%w, and %s can't be turned off, so frames would lose their priority: use another device", why,
+		return fmt.Errorf("%w, and %s can't be turned off, so frames would lose their priority: use "+
+			"another device", why,
 			StripsTags)
 	}
 	for _, name := range left {
@@ -338,7 +339,8 @@ func (s *Settings) putBack(link netlink.Link) error {
 	}
 	if o.Channels != nil && o.Channels.more() {
 		if err := setChannels(tool, device, *o.Channels); err != nil {
-			errs = append(errs, fmt.Errorf("restore its %d receive queues: %w (veth: only while its peer runs no XDP)", o.Channels.RX+o.Channels.Combined, err))
+			errs = append(errs, fmt.Errorf("restore its %d receive queues: %w (veth: only while its peer "+
+				"runs no XDP)", o.Channels.RX+o.Channels.Combined, err))
 		}
 	}
 	root, err := rootQdisc(link)

@@ -295,7 +295,8 @@ func lock(path string) (*memory, error) {
 		if err != nil {
 			file.Close()
 			if errors.Is(err, unix.EWOULDBLOCK) {
-				err = fmt.Errorf("%w: another process has prepared it and holds %s: stop that process first", ErrBusy, path)
+				err = fmt.Errorf("%w: another process has prepared it and holds %s: stop that "+
+					"process first", ErrBusy, path)
 			}
 			return nil, err
 		}
