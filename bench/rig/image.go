@@ -160,7 +160,7 @@ func build() (map[string][]byte, error) {
 		return nil, fmt.Errorf("rig: %w", err)
 	}
 	defer os.RemoveAll(directory)
-	packages := []string{"sluice/cmd/sluice", "sluice/cmd/sluice-lab", "sluice/bench/rig/agent"}
+	packages := []string{"sluice/cmd/sluice", "sluice/bench/rig/agent"}
 	// Emulation is slow whatever the profile says, and tests share what they compile without it.
 	c := exec.Command("go", slices.Concat([]string{"build", "-pgo=off", "-ldflags", "-s -w", "-o", directory + "/"}, packages)...)
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
+	"sluice/bench/rig/protocol"
 )
 
 // Driver is a network driver of the guest, with the device that QEMU emulates for it.
@@ -121,7 +122,7 @@ func (d *descriptors) close() {
 // boot is the kernel's command line. No time is spent on what an emulated guest has no use for:
 // calibration, mitigations, entropy, randomised addresses.
 const boot = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable no_timer_check random.trust_cpu=on " +
-	"audit=0 ipv6.disable=1 noautogroup 8250.nr_uarts=1"
+	"audit=0 ipv6.disable=1 noautogroup 8250.nr_uarts=1 rodata=off init_on_alloc=0 cryptomgr.notests"
 
 // command prepares QEMU for a machine. The files are for the process to inherit.
 func (m *Machine) command(ctx context.Context, t Tree, monitor, agent, initrd *os.File, taps [][]*os.File) (
@@ -129,21 +130,21 @@ func (m *Machine) command(ctx context.Context, t Tree, monitor, agent, initrd *o
 	var files descriptors
 	args := []string{
 		"-L", string(t) + "/usr/share/qemu", "-L", string(t) + "/usr/share/seabios",
-		"-no-user-config", "-nodefaults", "-display", "none", "-no-reboot",
-		"-machine", m.Driver.machine + ",hpet=off,usb=off", "-accel", "tcg,thread=multi", "-cpu", "max,la57=off",
+		"-bios", "qboot.rom", "-no-user-config", "-nodefaults", "-display", "none", "-no-reboot",
+		"-machine", m.Driver.machine + ",hpet=off,usb=off,i8042=off", "-accel", "tcg,thread=multi", "-cpu", "max,la57=off",
 		"-smp", strconv.Itoa(m.CPUs), "-m", strconv.FormatInt(m.Memory>>20, 10) + "M",
 		"-kernel", string(t) + "/vmlinux", "-initrd", "/proc/self/fd/" + files.add(initrd), "-append", boot,
 		"-serial", "stdio",
 		"-chardev", "socket,id=monitor,fd=" + files.add(monitor), "-mon", "chardev=monitor,mode=control",
 		"-chardev", "socket,id=agent,fd=" + files.add(agent),
-		"-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent,name=sluice.agent",
+		"-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent,name=" + protocol.Port,
 	}
 	for n, queues := range taps {
 		var fds []string
 		for _, q := range queues {
 			fds = append(fds, files.add(q))
 		}
-		device := fmt.Sprintf("%s,netdev=n%d,mac=52:54:00:01:00:%02x", m.Driver.device, n, n)
+		device := fmt.Sprintf("%s,netdev=n%d,mac=%s%02x", m.Driver.device, n, protocol.Addresses, n)
 		if m.Queues > 1 {
 			device += fmt.Sprintf(",mq=on,vectors=%d", 2*m.Queues+2)
 		}

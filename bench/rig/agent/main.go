@@ -34,7 +34,7 @@ func serve() error {
 	if err := errors.Join(mountAll(), os.Setenv("PATH", "/bin"), os.Setenv("HOME", "/")); err != nil {
 		return err
 	}
-	if err := errors.Join(loadModules(), loopback()); err != nil {
+	if err := errors.Join(loadModules(), nameDevices(), loopback()); err != nil {
 		return err
 	}
 	port, err := openPort()
@@ -80,6 +80,23 @@ func load(path string) error {
 	}
 	defer f.Close()
 	return unix.FinitModule(int(f.Fd()), "", 0)
+}
+
+// nameDevices gives each device the number that is the last octet of its address: eth2 is that of
+// NIC 2, in whatever order the kernel has found them.
+func nameDevices() error {
+	links, err := netlink.LinkList()
+	if err != nil {
+		return fmt.Errorf("devices: %w", err)
+	}
+	for _, prefix := range []string{"nic", "eth"} { // in two steps, since names may change places
+		for _, l := range links {
+			if a := l.Attrs().HardwareAddr; strings.HasPrefix(a.String(), protocol.Addresses) {
+				err = errors.Join(err, netlink.LinkSetName(l, fmt.Sprint(prefix, a[5])))
+			}
+		}
+	}
+	return err
 }
 
 func loopback() error {

@@ -11,6 +11,8 @@ import (
 const (
 	// Port is the name of the virtio-serial port.
 	Port = "sluice.agent"
+	// Addresses is how the MAC addresses of the guest's NICs begin; the number of the NIC follows.
+	Addresses = "52:54:00:01:00:"
 	// Modules is the directory in the guest with the modules that the agent loads, in the order of
 	// their names.
 	Modules = "/modules"
