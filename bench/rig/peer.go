@@ -1,0 +1,396 @@
+package rig
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"sluice/bench/netns"
+	"sluice/internal/frame"
+)
+
+// Peer is the host behind a NIC. It sends and receives on a raw socket of the tap device, honours
+// PFC as it receives it, and verifies each byte of each frame. It shares no code with the switch.
+type Peer struct {
+	MAC       frame.MAC
+	in        *netns.Namespace
+	fd        int
+	stop      chan struct{}
+	stopped   chan struct{}
+	lock      sync.Mutex
+	quantum   time.Duration // time of 512 bits at the link's rate
+	pausedFor [8]pause      // by priority
+	flows     map[uint32]*arrivals
+	strange   [][]byte // frames that are of no flow
+}
+
+// pause is what a Peer knows of the pauses of one priority.
+type pause struct {
+	until     time.Time
+	xoff, xon int
+}
+
+// Flow is a stream of frames, each of which tells its number in the flow. All its bytes follow from
+// the flow and this number.
+type Flow struct {
+	ID       uint32
+	Src, Dst frame.MAC
+	Shape    func(n int) Shape
+}
+
+// Shape is the length and the tag of a frame.
+type Shape struct {
+	Bytes  int // without FCS, at least 34
+	Tagged bool
+	PCP    uint8 // of the tag, whose VLAN is 1
+}
+
+// Fixed is the shape of frames of one kind.
+func Fixed(bytes int, pcp uint8) func(int) Shape {
+	return func(int) Shape { return Shape{bytes, true, pcp} }
+}
+
+// Shapes of Every: each length from the shortest to the longest frame, without and with all tags.
+const (
+	shortest = 60
+	longest  = 1514 // without a tag
+	kinds    = 9    // untagged, and 8 PCPs
+	// EveryFrames is after how many frames Every has had each kind in each length of its kind.
+	EveryFrames = (longest + 4 - shortest + 1) * kinds
+)
+
+// Every has all lengths from 60 to 1518 bytes, without a tag and with each PCP. Any 1459 frames in a
+// row have each length.
+func Every(n int) Shape {
+	const lengths = longest + 4 - shortest + 1
+	s := Shape{Bytes: shortest + n%lengths, Tagged: true, PCP: uint8((n + n/lengths) % kinds)}
+	if s.PCP == kinds-1 {
+		s = Shape{Bytes: min(s.Bytes, longest)}
+	}
+	return s
+}
+
+// testType is the EtherType of flows, for local experiments (IEEE 802, table 2).
+const testType = 0x88b5
+
+// Frame returns frame n of a flow.
+func (f *Flow) Frame(n int) []byte {
+	s := f.Shape(n)
+	b := make([]byte, 12, s.Bytes+8)
+	f.Dst.Put(b)
+	f.Src.Put(b[6:])
+	if s.Tagged {
+		b = binary.BigEndian.AppendUint16(b, frame.TypeVLAN)
+		b = binary.BigEndian.AppendUint16(b, uint16(s.PCP)<<13|1)
+	}
+	b = binary.BigEndian.AppendUint16(b, testType)
+	b = binary.BigEndian.AppendUint32(b, f.ID)
+	b = binary.BigEndian.AppendUint64(b, uint64(n))
+	for x := uint64(f.ID)<<32 + uint64(n) + 1; len(b) < s.Bytes; { // xorshift64
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		b = binary.LittleEndian.AppendUint64(b, x)
+	}
+	return b[:s.Bytes]
+}
+
+// arrivals is what a Peer has received of a flow.
+type arrivals struct {
+	flow *Flow
+	Arrivals
+	seen map[int]bool
+	last [kinds]int // highest number by class: untagged frames have that of PCP 0
+}
+
+// Arrivals counts the frames of a flow that arrived.
+type Arrivals struct {
+	Frames     int // different ones, exactly as they were sent
+	Damaged    int // with other bytes, another length or another tag
+	Twice      int
+	Disordered int // after a later one of the same class
+	At         []time.Time
+}
+
+// NewPeer plays the host behind a NIC of a guest. The rate is that of the link in bit/s, by which
+// pauses are timed.
+func NewPeer(g *Guest, nic int, rate uint64) (*Peer, error) {
+	p := &Peer{MAC: 0x020000000000 + frame.MAC(nic) + 1, in: g.Hosts[nic], stop: make(chan struct{}),
+		stopped: make(chan struct{}), quantum: time.Duration(512 * 1e9 / rate), flows: map[uint32]*arrivals{}}
+	err := p.in.Do(func() (err error) {
+		p.fd, err = openRaw(TapDevice)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("rig: socket on %s: %w", TapDevice, err)
+	}
+	go p.receive()
+	return p, nil
+}
+
+// openRaw opens a socket that receives all frames from a device, and none that are sent to it.
+func openRaw(device string) (int, error) {
+	all := uint16(unix.ETH_P_ALL)<<8 | unix.ETH_P_ALL>>8 // in network order
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	i, err := net.InterfaceByName(device)
+	if err == nil {
+		const room = 128 << 20
+		tick := unix.NsecToTimeval(int64(50 * time.Millisecond))
+		err = errors.Join(
+			unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, room),
+			unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1),
+			unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1),
+			unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tick),
+			unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: i.Index}))
+	}
+	if err != nil {
+		return -1, errors.Join(err, unix.Close(fd))
+	}
+	return fd, nil
+}
+
+// Close ends the peer.
+func (p *Peer) Close() error {
+	close(p.stop)
+	<-p.stopped
+	return unix.Close(p.fd)
+}
+
+// receive takes frames until the peer is closed.
+func (p *Peer) receive() {
+	defer close(p.stopped)
+	b, control := make([]byte, 4096), make([]byte, 128)
+	for {
+		n, c, _, _, err := unix.Recvmsg(p.fd, b[4:], control, 0)
+		now := time.Now()
+		select {
+		case <-p.stop:
+			return
+		default:
+		}
+		if err != nil || n < 14 {
+			continue
+		}
+		p.take(restoreTag(b, n, control[:c]), now)
+	}
+}
+
+// restoreTag returns the n bytes of a frame behind the first four of b, with the tag that the kernel
+// has taken out (packet(7), PACKET_AUXDATA).
+func restoreTag(b []byte, n int, control []byte) []byte {
+	messages, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return b[4 : 4+n]
+	}
+	for _, m := range messages {
+		// struct tpacket_auxdata of linux/if_packet.h: status, len, snaplen, mac, net, vlan_tci, vlan_tpid
+		if m.Header.Level != unix.SOL_PACKET || m.Header.Type != unix.PACKET_AUXDATA || len(m.Data) < 20 {
+			continue
+		}
+		if binary.NativeEndian.Uint32(m.Data)&unix.TP_STATUS_VLAN_VALID == 0 {
+			continue
+		}
+		copy(b, b[4:16])
+		binary.BigEndian.PutUint16(b[12:], binary.NativeEndian.Uint16(m.Data[18:]))
+		binary.BigEndian.PutUint16(b[14:], binary.NativeEndian.Uint16(m.Data[16:]))
+		return b[:4+n]
+	}
+	return b[4 : 4+n]
+}
+
+// take accounts for a frame.
+func (p *Peer) take(b []byte, now time.Time) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	if binary.BigEndian.Uint16(b[12:]) == frame.TypeMACControl {
+		p.control(b[14:], now)
+		return
+	}
+	at := 12
+	if binary.BigEndian.Uint16(b[at:]) == frame.TypeVLAN {
+		at += 4
+	}
+	if len(b) >= at+14 && binary.BigEndian.Uint16(b[at:]) == testType {
+		if a := p.flows[binary.BigEndian.Uint32(b[at+2:])]; a != nil {
+			a.take(b, int(binary.BigEndian.Uint64(b[at+6:])), now)
+			return
+		}
+	}
+	const enough = 16
+	if len(p.strange) < enough {
+		p.strange = append(p.strange, append([]byte(nil), b...))
+	}
+}
+
+// control obeys a MAC control frame, of which b is what follows the type.
+func (p *Peer) control(b []byte, now time.Time) {
+	const pfc = 0x0101
+	if len(b) < 20 || binary.BigEndian.Uint16(b) != pfc {
+		return
+	}
+	for priority := range p.pausedFor {
+		if b[3]>>priority&1 == 0 {
+			continue
+		}
+		of := &p.pausedFor[priority]
+		quanta := binary.BigEndian.Uint16(b[4+2*priority:])
+		of.until = now.Add(time.Duration(quanta) * p.quantum)
+		if quanta == 0 {
+			of.xon++
+		} else {
+			of.xoff++
+		}
+	}
+}
+
+func (a *arrivals) take(b []byte, n int, now time.Time) {
+	if n < 0 || n > 1<<30 || string(b) != string(a.flow.Frame(n)) {
+		a.Damaged++
+		return
+	}
+	if a.seen[n] {
+		a.Twice++
+		return
+	}
+	a.seen[n] = true
+	a.Frames++
+	a.At = append(a.At, now)
+	class := a.flow.Shape(n).PCP
+	if n < a.last[class] {
+		a.Disordered++
+	}
+	a.last[class] = max(a.last[class], n)
+}
+
+// Expect prepares for frames of a flow.
+func (p *Peer) Expect(f *Flow) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	p.flows[f.ID] = &arrivals{flow: f, seen: map[int]bool{}}
+}
+
+// Got returns what has arrived of a flow that was expected.
+func (p *Peer) Got(f *Flow) Arrivals {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	a := p.flows[f.ID].Arrivals
+	a.At = append([]time.Time(nil), a.At...)
+	return a
+}
+
+// Strange returns the first frames that arrived of no flow, and forgets them.
+func (p *Peer) Strange() (frames [][]byte) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	frames, p.strange = p.strange, nil
+	return frames
+}
+
+// Pauses returns how often a priority was paused and resumed.
+func (p *Peer) Pauses(priority int) (xoff, xon int) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	return p.pausedFor[priority].xoff, p.pausedFor[priority].xon
+}
+
+// Lost returns how many frames this side has lost: for want of room in the socket, or in the device
+// because the guest did not take them.
+func (p *Peer) Lost() (received, sent uint64, err error) {
+	stats, err := unix.GetsockoptTpacketStats(p.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS)
+	if err != nil {
+		return 0, 0, fmt.Errorf("rig: %w", err)
+	}
+	err = p.in.Do(func() error {
+		link, err := netlink.LinkByName(TapDevice)
+		if err == nil {
+			sent = link.Attrs().Statistics.TxDropped
+		}
+		return err
+	})
+	return uint64(stats.Drops), sent, err
+}
+
+// Transmit sends one frame, whatever is paused.
+func (p *Peer) Transmit(b []byte) error {
+	for {
+		_, err := unix.Write(p.fd, b)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// Announce sends a broadcast, so that the switch learns where the peer is.
+func (p *Peer) Announce() error {
+	b := make([]byte, shortest)
+	frame.Broadcast.Put(b)
+	p.MAC.Put(b[6:])
+	binary.BigEndian.PutUint16(b[12:], testType+1)
+	return p.Transmit(b)
+}
+
+// Pause sends a PFC frame that pauses priorities, a bit each, for a number of quanta.
+func (p *Peer) Pause(priorities uint8, quanta uint16) error {
+	b := make([]byte, shortest)
+	frame.MAC(0x0180c2000001).Put(b)
+	p.MAC.Put(b[6:])
+	copy(b[12:], []byte{0x88, 0x08, 1, 1, 0, priorities})
+	for priority := range 8 {
+		if priorities>>priority&1 == 1 {
+			binary.BigEndian.PutUint16(b[18+2*priority:], quanta)
+		}
+	}
+	return p.Transmit(b)
+}
+
+// Send sends frames of a flow, numbered from 0, at a rate in frames/s, or as fast as possible if it is
+// 0. Time in which the frame's priority is paused is added.
+func (p *Peer) Send(f *Flow, frames int, rate float64) error {
+	due := time.Now()
+	for n := range frames {
+		for {
+			now := time.Now()
+			wait := p.pausedUntil(f.Shape(n)).Sub(now)
+			if wait > 0 {
+				due = now.Add(wait)
+			} else {
+				wait = due.Sub(now)
+			}
+			if rate == 0 || wait <= 0 {
+				break
+			}
+			time.Sleep(min(wait, time.Millisecond)) // a pause may end early
+		}
+		for err := p.Transmit(f.Frame(n)); err != nil; err = p.Transmit(f.Frame(n)) {
+			if !errors.Is(err, unix.ENOBUFS) {
+				return fmt.Errorf("rig: send: %w", err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if rate > 0 {
+			due = due.Add(time.Duration(1e9 / rate))
+			if late := time.Now().Add(-10 * time.Millisecond); due.Before(late) {
+				due = late // it does not catch up with more than that
+			}
+		}
+	}
+	return nil
+}
+
+func (p *Peer) pausedUntil(s Shape) time.Time {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	if !s.Tagged {
+		return p.pausedFor[0].until
+	}
+	return p.pausedFor[s.PCP].until
+}
