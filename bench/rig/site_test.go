@@ -160,8 +160,12 @@ func (s *site) configuration(speed float64) string {
 		}
 		fmt.Fprintf(&c, "  - {device: %s, speed: %.0fM, mode: %s}\n", d, rate/1e6, s.mode)
 	}
-	fmt.Fprintf(&c, "memory: {buffer_size: %dB, buffers: 16384}\n", s.buffer)
-	c.WriteString("classes:\n  - {cos: [3], lossless: true, share: 128KB, headroom: 6MB}\nmetrics: {listen: none}\n")
+	// a frame takes a buffer whatever its length: headroom for 3000 frames
+	fmt.Fprintf(&c, `memory: {buffer_size: %dB, buffers: 16384}
+classes:
+  - {cos: [%d], lossless: true, share: %dB, headroom: %dB}
+metrics: {listen: none}
+`, s.buffer, lossless, 64*s.buffer, 3000*s.buffer)
 	return c.String()
 }
 
