@@ -60,8 +60,9 @@ func TestIGB(t *testing.T) {
 	rigged{driver: IGB, mode: "zero-copy", shows: "zero-copy", buffer: 4096}.test(t)
 }
 
+// igb fills only 1024 bytes of such buffers in zero-copy mode, and would tear longer frames.
 func TestIGBSmallBuffers(t *testing.T) {
-	rigged{driver: IGB, mode: "zero-copy", shows: "zero-copy", buffer: 2048}.test(t)
+	rigged{driver: IGB, mode: "auto", shows: "copy (native)", buffer: 2048}.test(t)
 }
 
 func TestVMXNET3(t *testing.T) {
@@ -258,18 +259,24 @@ func checkDevice(t *testing.T, s *site) {
 }
 
 // checkBurst: frames that come faster than the switch takes them, so that the driver runs short of
-// buffers. Many are lost before the switch, but none arrives twice or torn, and then all is well.
-// igb gives such buffers to the switch twice.
+// buffers; then the same while the switch does not run. Most are lost before the switch, but none
+// arrives twice or torn, and then all is well. igb gives such buffers to the switch twice.
 func checkBurst(t *testing.T, s *site) {
 	const frames = 30000
-	f := s.flow(0, 1, Fixed(64, lossy))
-	must(t, <-s.send(0, f, frames, 0))
-	s.drain(t, 1, -1, f)
-	s.intact(t, 1, f, "burst")
-	p := s.state(t).Ports[0]
-	t.Logf("%d of %d frames arrived; given twice %d, fill ring empty %d, receive ring full %d, dropped %d",
-		s.peers[1].Got(f).Frames, frames, p.GivenTwice, p.Driver.RXFillEmpty, p.Driver.RXRingFull, p.Driver.RXDropped)
-	whole(t, s, 0, 1, 400)
+	for _, what := range []string{"burst", "burst into a stopped switch"} {
+		f := s.flow(0, 1, Fixed(64, lossy))
+		if what != "burst" {
+			must(t, s.sw.Signal(unix.SIGSTOP))
+		}
+		must(t, <-s.send(0, f, frames, 0))
+		must(t, s.sw.Signal(unix.SIGCONT))
+		s.drain(t, 1, -1, f)
+		s.intact(t, 1, f, what)
+		p := s.state(t).Ports[0]
+		t.Logf("%s: %d of %d frames arrived; so far given twice %d, fill ring empty %d, receive ring full %d, dropped %d", what,
+			s.peers[1].Got(f).Frames, frames, p.GivenTwice, p.Driver.RXFillEmpty, p.Driver.RXRingFull, p.Driver.RXDropped)
+		whole(t, s, 0, 1, 400)
+	}
 	s.conserves(t)
 }
 
