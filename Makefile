@@ -1,11 +1,11 @@
-# Six targets; each prints what it does.
+# Seven targets; each prints what it does.
 SHELL := /bin/bash
 GO    ?= go
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LINT  := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 COMPILE := CGO_ENABLED=0 $(GO) build -trimpath -pgo=cmd/sluice/default.pgo -ldflags "-s -w -X main.version=$(VERSION)"
 
-.PHONY: build test test-all demo bench lint
+.PHONY: build test test-all rig demo bench lint
 
 build: ## the switch and the lab, into bin; on amd64 also for level v3 (bin/sluice-v3)
 	@echo "build: bin/sluice, bin/sluice-lab ($(VERSION))"
@@ -23,6 +23,10 @@ test: ## five minutes of tests, on real devices, too (root); lists skipped tests
 test-all: build ## every test, half an hour
 	@echo "test-all: every package; lossless forwarding again with the transmitter; shared data again under the race detector"
 	@scripts/test all
+
+rig: ## the switch with real drivers in virtual machines, ten minutes (root; no KVM)
+	@echo "rig: virtio_net, igb, vmxnet3 and e1000e in QEMU"
+	@scripts/rig
 
 demo: build ## three hosts, 2:1 into one port: lossless loses nothing
 	@echo "demo: two hosts send at line rate each to a third, in lossless CoS 3 and lossy CoS 0"

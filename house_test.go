@@ -75,6 +75,9 @@ var mayImport = map[string][]string{
 	"bench/host":             {"pmd", "internal/frame", "pfc"},
 	"bench/host/live":        {"bench/netns", "internal/frame", "internal/xdprun"},
 	"bench/host/xdp":         {"bench/host", "internal/thread", "internal/umem", "pmd/afxdp"},
+	"bench/rig":              {"bench/netns", "bench/rig/protocol", "internal/frame"},
+	"bench/rig/agent":        {"bench/rig/protocol"},
+	"bench/rig/protocol":     {},
 	"bench/sim":              {"*", "bench/host"},
 	"bench/sim/adversary":    {"*"},
 	"bench/bed":              {"*", "bench", "bench/host/live", "bench/netns"},
@@ -100,6 +103,7 @@ var mayAskForTime = []string{"internal/dataplane/run.go", "internal/control/", "
 	"internal/systemd/", "internal/capture/", "internal/cli/", "internal/loopgap/gap.go", "internal/xdprun/",
 	"pmd/afxdp/linkwatcher.go",
 	"bench/netns/", "bench/host/live/pauses.go", "bench/host/xdp/", "bench/bed/", "bench/program/",
+	"bench/rig/",
 	"bench/scenario/memory/", "bench/scenario/veth/"}
 
 const (

@@ -56,20 +56,18 @@ func Fixed(bytes int, pcp uint8) func(int) Shape {
 	return func(int) Shape { return Shape{bytes, true, pcp} }
 }
 
-// Shapes of Every: each length from the shortest to the longest frame, without and with all tags.
+// The shapes of Every.
 const (
 	shortest = 60
 	longest  = 1514 // without a tag
 	kinds    = 9    // untagged, and 8 PCPs
-	// EveryFrames is after how many frames Every has had each kind in each length of its kind.
-	EveryFrames = (longest + 4 - shortest + 1) * kinds
+	// Lengths is after how many frames of Every each length, and each tag, has been there.
+	Lengths = longest + 4 - shortest + 1
 )
 
-// Every has all lengths from 60 to 1518 bytes, without a tag and with each PCP. Any 1459 frames in a
-// row have each length.
+// Every has all lengths from 60 to 1518 bytes, without a tag and with each PCP, in turn.
 func Every(n int) Shape {
-	const lengths = longest + 4 - shortest + 1
-	s := Shape{Bytes: shortest + n%lengths, Tagged: true, PCP: uint8((n + n/lengths) % kinds)}
+	s := Shape{Bytes: shortest + n%Lengths, Tagged: true, PCP: uint8((n + n/Lengths) % kinds)}
 	if s.PCP == kinds-1 {
 		s = Shape{Bytes: min(s.Bytes, longest)}
 	}
@@ -301,6 +299,9 @@ func (p *Peer) Pauses(priority int) (xoff, xon int) {
 	defer p.lock.Unlock()
 	return p.pausedFor[priority].xoff, p.pausedFor[priority].xon
 }
+
+// PauseTime returns how long the longest pause of a PFC frame lasts.
+func (p *Peer) PauseTime() time.Duration { return 65535 * p.quantum }
 
 // Lost returns how many frames this side has lost: for want of room in the socket, or in the device
 // because the guest did not take them.

@@ -1,4 +1,4 @@
-package rig
+package drivers
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sluice/bench/rig"
 	"sluice/internal/state"
 )
 
@@ -27,7 +28,7 @@ const (
 
 // rigged describes a rig: a driver, and how the switch uses it.
 type rigged struct {
-	driver Driver
+	driver rig.Driver
 	mode   string // of the ports
 	shows  string // how show calls this mode
 	buffer int    // bytes
@@ -38,10 +39,10 @@ type rigged struct {
 // site is a guest with a switch between three peers.
 type site struct {
 	rigged
-	guest    *Guest
-	peers    []*Peer
-	sw       *Process // the switch; nil: it does not run
-	initial  string   // settings of the devices before the switch ran first
+	guest    *rig.Guest
+	peers    []*rig.Peer
+	sw       *rig.Process // the switch; nil: it does not run
+	initial  string       // settings of the devices before the switch ran first
 	flows    uint32
 	devices  []string
 	switches int
@@ -59,7 +60,7 @@ func newSite(t *testing.T, r rigged) *site {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	t.Cleanup(cancel)
 	began := time.Now()
-	g, err := Boot(ctx, Machine{Driver: r.driver, NICs: 3, Queues: r.queues, CPUs: r.cpus}, t.Logf)
+	g, err := rig.Boot(ctx, rig.Machine{Driver: r.driver, NICs: 3, Queues: r.queues, CPUs: r.cpus}, t.Logf)
 	must(t, err)
 	t.Logf("the guest runs Linux %s after %.1f s, %.1f s of them its own", g.Kernel, time.Since(began).Seconds(),
 		g.Uptime.Seconds())
@@ -161,7 +162,7 @@ func (s *site) configuration(speed float64) string {
 		fmt.Fprintf(&c, "  - {device: %s, speed: %.0fM, mode: %s}\n", d, rate/1e6, s.mode)
 	}
 	// a frame takes a buffer whatever its length: headroom for 3000 frames
-	fmt.Fprintf(&c, `memory: {buffer_size: %dB, buffers: 16384}
+	fmt.Fprintf(&c, `memory: {buffer_size: %dB, buffers: 24576}
 classes:
   - {cos: [%d], lossless: true, share: %dB, headroom: %dB}
 metrics: {listen: none}
@@ -180,7 +181,7 @@ func (s *site) start(t *testing.T) {
 	s.awaitPorts(t, true, true, true)
 	if s.peers == nil {
 		for n, p := range s.state(t).Ports {
-			peer, err := NewPeer(s.guest, n, p.LinkSpeed)
+			peer, err := rig.NewPeer(s.guest, n, p.LinkSpeed)
 			must(t, err)
 			s.peers = append(s.peers, peer)
 		}
@@ -231,22 +232,22 @@ func (s *site) announce(t *testing.T) {
 }
 
 // flow returns a new flow between two peers, for which the second is prepared.
-func (s *site) flow(from, to int, shape func(int) Shape) *Flow {
+func (s *site) flow(from, to int, shape func(int) rig.Shape) *rig.Flow {
 	s.flows++
-	f := &Flow{ID: s.flows, Src: s.peers[from].MAC, Dst: s.peers[to].MAC, Shape: shape}
+	f := &rig.Flow{ID: s.flows, Src: s.peers[from].MAC, Dst: s.peers[to].MAC, Shape: shape}
 	s.peers[to].Expect(f)
 	return f
 }
 
 // send sends a flow of some frames in the background; the channel has the result.
-func (s *site) send(from int, f *Flow, frames int, rate float64) <-chan error {
+func (s *site) send(from int, f *rig.Flow, frames int, rate float64) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- s.peers[from].Send(f, frames, rate) }()
 	return done
 }
 
 // drain waits until no more frames of the flows arrive at a peer, and all have, if all is set.
-func (s *site) drain(t *testing.T, at int, frames int, flows ...*Flow) {
+func (s *site) drain(t *testing.T, at int, frames int, flows ...*rig.Flow) {
 	t.Helper()
 	const quiet = 2 * time.Second
 	arrived := func() (n int, complete bool) {
@@ -269,7 +270,7 @@ func (s *site) drain(t *testing.T, at int, frames int, flows ...*Flow) {
 }
 
 // exact reports what of a flow did not arrive exactly once, unharmed and in order.
-func (s *site) exact(t *testing.T, at int, f *Flow, frames int, what string) {
+func (s *site) exact(t *testing.T, at int, f *rig.Flow, frames int, what string) {
 	t.Helper()
 	a := s.peers[at].Got(f)
 	if a.Frames != frames || a.Damaged+a.Twice+a.Disordered > 0 {
@@ -280,7 +281,7 @@ func (s *site) exact(t *testing.T, at int, f *Flow, frames int, what string) {
 }
 
 // intact reports frames that arrived damaged, twice or out of order. Others may be lost.
-func (s *site) intact(t *testing.T, at int, f *Flow, what string) {
+func (s *site) intact(t *testing.T, at int, f *rig.Flow, what string) {
 	t.Helper()
 	if a := s.peers[at].Got(f); a.Damaged+a.Twice+a.Disordered > 0 {
 		t.Errorf("%s: %d frames arrived; %d damaged, %d twice, %d out of order", what, a.Frames, a.Damaged, a.Twice,
@@ -326,7 +327,7 @@ func (s *site) conserves(t *testing.T) {
 }
 
 // stop ends the switch by a signal and returns its result.
-func (s *site) stop(t *testing.T, signal unix.Signal) Result {
+func (s *site) stop(t *testing.T, signal unix.Signal) rig.Result {
 	t.Helper()
 	must(t, s.sw.Signal(signal))
 	r, err := s.sw.Wait(patience)

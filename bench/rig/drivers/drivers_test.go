@@ -1,4 +1,4 @@
-package rig
+package drivers
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/gopacket/gopacket/pcapgo"
 	"golang.org/x/sys/unix"
+
+	"sluice/bench/rig"
 )
 
 // checks are what every rig is tested for, in this order, by one guest.
@@ -45,32 +47,32 @@ func (r rigged) test(t *testing.T) {
 }
 
 func TestVirtioZeroCopy(t *testing.T) {
-	rigged{driver: VirtioNet, mode: "zero-copy", shows: "zero-copy", buffer: 2048}.test(t)
+	rigged{driver: rig.VirtioNet, mode: "zero-copy", shows: "zero-copy", buffer: 2048}.test(t)
 }
 
 func TestVirtioCopy(t *testing.T) {
-	rigged{driver: VirtioNetPlain, mode: "auto", shows: "copy (native)", buffer: 2048}.test(t)
+	rigged{driver: rig.VirtioNetPlain, mode: "auto", shows: "copy (native)", buffer: 2048}.test(t)
 }
 
 func TestVirtioQueues(t *testing.T) {
-	rigged{driver: VirtioNet, mode: "auto", shows: "zero-copy", buffer: 2048, queues: 2, cpus: 2}.test(t)
+	rigged{driver: rig.VirtioNet, mode: "auto", shows: "zero-copy", buffer: 2048, queues: 2, cpus: 2}.test(t)
 }
 
 func TestIGB(t *testing.T) {
-	rigged{driver: IGB, mode: "zero-copy", shows: "zero-copy", buffer: 4096}.test(t)
+	rigged{driver: rig.IGB, mode: "zero-copy", shows: "zero-copy", buffer: 4096}.test(t)
 }
 
 // igb fills only 1024 bytes of such buffers in zero-copy mode, and would tear longer frames.
 func TestIGBSmallBuffers(t *testing.T) {
-	rigged{driver: IGB, mode: "auto", shows: "copy (native)", buffer: 2048}.test(t)
+	rigged{driver: rig.IGB, mode: "auto", shows: "copy (native)", buffer: 2048}.test(t)
 }
 
 func TestVMXNET3(t *testing.T) {
-	rigged{driver: VMXNET3, mode: "auto", shows: "copy (native)", buffer: 2048}.test(t)
+	rigged{driver: rig.VMXNET3, mode: "auto", shows: "copy (native)", buffer: 2048}.test(t)
 }
 
 func TestE1000E(t *testing.T) {
-	rigged{driver: E1000E, mode: "auto", shows: "copy (generic)", buffer: 2048}.test(t)
+	rigged{driver: rig.E1000E, mode: "auto", shows: "copy (generic)", buffer: 2048}.test(t)
 }
 
 // checkMode: the switch uses the driver in the mode that it can.
@@ -86,13 +88,10 @@ func checkMode(t *testing.T, s *site) {
 	}
 }
 
-// lengths is how many frames of Every have each length.
-const lengths = EveryFrames / kinds
-
 // whole sends frames of all lengths and tags both ways between two peers, all of which must arrive.
 func whole(t *testing.T, s *site, a, b, frames int) {
 	t.Helper()
-	there, back := s.flow(a, b, Every), s.flow(b, a, Every)
+	there, back := s.flow(a, b, rig.Every), s.flow(b, a, rig.Every)
 	const rate = 800
 	one, other := s.send(a, there, frames, rate), s.send(b, back, frames, rate)
 	must(t, errors.Join(<-one, <-other))
@@ -110,7 +109,7 @@ func whole(t *testing.T, s *site, a, b, frames int) {
 
 // checkIdentity: frames of all lengths and tags pass unchanged.
 func checkIdentity(t *testing.T, s *site) {
-	whole(t, s, 0, 1, lengths)
+	whole(t, s, 0, 1, rig.Lengths)
 	s.conserves(t)
 }
 
@@ -118,7 +117,7 @@ func checkIdentity(t *testing.T, s *site) {
 // they are paused, and lose nothing.
 func checkOverload(t *testing.T, s *site) {
 	const size, rate, frames = 1000, 2400, 3000 // 98 % of the line
-	a, b, c := s.flow(0, 2, Fixed(size, lossless)), s.flow(1, 2, Fixed(size, lossless)), s.flow(0, 2, Fixed(size, lossy))
+	a, b, c := s.flow(0, 2, rig.Fixed(size, lossless)), s.flow(1, 2, rig.Fixed(size, lossless)), s.flow(0, 2, rig.Fixed(size, lossy))
 	x, y, z := s.send(0, a, frames, rate), s.send(1, b, frames, rate), s.send(0, c, frames, rate)
 	must(t, errors.Join(<-x, <-y, <-z))
 	s.drain(t, 2, frames, a, b)
@@ -142,7 +141,7 @@ func checkOverload(t *testing.T, s *site) {
 func checkPause(t *testing.T, s *site) {
 	const rate, seconds, size = 300, 3, 300
 	const frames = rate * seconds
-	paused, other := s.flow(0, 2, Fixed(size, lossless)), s.flow(0, 2, Fixed(size, lossy))
+	paused, other := s.flow(0, 2, rig.Fixed(size, lossless)), s.flow(0, 2, rig.Fixed(size, lossy))
 	stop, stopped := make(chan struct{}), make(chan error, 1)
 	go func() { // as a peer does whose pauses last: repeated before they end
 		for {
@@ -150,7 +149,7 @@ func checkPause(t *testing.T, s *site) {
 			case <-stop:
 				stopped <- s.peers[2].Pause(1<<lossless, 0)
 				return
-			case <-time.After(s.peers[2].quantum * 65535 / 8):
+			case <-time.After(s.peers[2].PauseTime() / 8):
 				if err := s.peers[2].Pause(1<<lossless, 65535); err != nil {
 					stopped <- err
 					return
@@ -181,7 +180,7 @@ func checkPause(t *testing.T, s *site) {
 // checkReload: a reload changes the speed of a port while lossless frames pass.
 func checkReload(t *testing.T, s *site) {
 	const frames, rate = 1200, 400
-	f := s.flow(0, 2, Fixed(300, lossless))
+	f := s.flow(0, 2, rig.Fixed(300, lossless))
 	done := s.send(0, f, frames, rate)
 	before := s.state(t).Configuration.Generation
 	must(t, s.guest.WriteFile(file, []byte(s.configuration(outRate/2)), 0o644))
@@ -201,7 +200,7 @@ func checkReload(t *testing.T, s *site) {
 // checkCapture: a capture has the frames as they came.
 func checkCapture(t *testing.T, s *site) {
 	const frames, path = 200, "/tmp/capture.pcapng"
-	f := s.flow(0, 1, Every)
+	f := s.flow(0, 1, rig.Every)
 	c, err := s.guest.Start("sluice", "capture", "--port", "eth0", "--direction", "rx", "--count", "200", "--duration", "30s",
 		"-w", path)
 	must(t, err)
@@ -264,7 +263,7 @@ func checkDevice(t *testing.T, s *site) {
 func checkBurst(t *testing.T, s *site) {
 	const frames = 30000
 	for _, what := range []string{"burst", "burst into a stopped switch"} {
-		f := s.flow(0, 1, Fixed(64, lossy))
+		f := s.flow(0, 1, rig.Fixed(64, lossy))
 		if what != "burst" {
 			must(t, s.sw.Signal(unix.SIGSTOP))
 		}
@@ -283,7 +282,7 @@ func checkBurst(t *testing.T, s *site) {
 // checkStall: the process is stopped while frames come in.
 func checkStall(t *testing.T, s *site) {
 	const frames, rate = 6000, 3000
-	a, b := s.flow(0, 1, Every), s.flow(1, 0, Every)
+	a, b := s.flow(0, 1, rig.Every), s.flow(1, 0, rig.Every)
 	x, y := s.send(0, a, frames, rate), s.send(1, b, frames, rate)
 	for range 3 {
 		must(t, s.sw.Signal(unix.SIGSTOP))
