@@ -1,8 +1,8 @@
-// Package rig boots virtual machines in which the switch meets drivers and stacks that no namespace
-// has. QEMU emulates the machine, so no KVM and no hardware is needed, and speeds mean nothing. The
-// guest has a kernel of Debian, a few programs and an agent (bench/rig/agent); each of its NICs ends
-// at a tap device in a namespace on the host, where a Peer plays the host behind it. All logic is on
-// this side:
+// Package rig boots virtual machines in which the switch meets drivers and stacks that no
+// namespace has. QEMU emulates the machine, so no KVM and no hardware is needed, and speeds mean
+// nothing. The guest has a kernel of Debian, a few programs and an agent (bench/rig/agent); each
+// of its NICs ends at a tap device in a namespace on the host, where a Peer plays the host behind
+// it. All logic is on this side:
 //
 //	g, err := rig.Boot(ctx, rig.Machine{Driver: rig.IGB, NICs: 2}, log.Printf)
 //	defer g.Close()
@@ -130,8 +130,8 @@ func (g *Guest) start(ctx context.Context, t Tree, m *Machine, content []byte) e
 	return nil
 }
 
-// launch starts QEMU on a thread that exists for as long as QEMU does, because the kernel kills QEMU
-// with the thread that started it.
+// launch starts QEMU on a thread that exists for as long as QEMU does, because the kernel kills
+// QEMU with the thread that started it.
 func (g *Guest) launch() error {
 	started := make(chan error)
 	go func() {
@@ -272,8 +272,8 @@ func (p *Process) follow() {
 	var r Result
 	for {
 		var out protocol.Output
-		p.err = p.guest.call("Follow", protocol.Position{Process: p.number, Stdout: len(r.Stdout), Stderr: len(r.Stderr),
-			Patience: time.Second}, &out)
+		at := protocol.Position{Process: p.number, Stdout: len(r.Stdout), Stderr: len(r.Stderr), Patience: time.Second}
+		p.err = p.guest.call("Follow", at, &out)
 		if p.err != nil {
 			return
 		}
@@ -329,8 +329,8 @@ func (p *Process) Await(patience time.Duration, count int, words ...string) erro
 			return nil
 		}
 		if over {
-			return fmt.Errorf("rig: %v: %d times %q in its log, not %d, within %v:\n%s", p.args, found, words, count, patience,
-				r.Stderr)
+			return fmt.Errorf("rig: %v: %d times %q in its log, not %d, within %v:\n%s", p.args, found, words, count,
+				patience, r.Stderr)
 		}
 	}
 }

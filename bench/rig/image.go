@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 
@@ -20,8 +19,8 @@ import (
 
 // applets are the programs of busybox that a guest has.
 var applets = []string{
-	"cat", "cp", "date", "dmesg", "echo", "env", "free", "grep", "head", "ip", "kill", "ls", "mkdir", "mount", "mv", "ping",
-	"ps", "rm", "sh", "sleep", "sysctl", "tail", "top", "true", "uname", "uptime",
+	"cat", "cp", "date", "dmesg", "echo", "env", "free", "grep", "head", "ip", "kill", "ls", "mkdir", "mount", "mv",
+	"ping", "ps", "rm", "sh", "sleep", "sysctl", "tail", "top", "true", "uname", "uptime",
 }
 
 // image is a file system for a guest to begin with: a cpio archive in the format newc
@@ -162,7 +161,8 @@ func build() (map[string][]byte, error) {
 	defer os.RemoveAll(directory)
 	packages := []string{"sluice/cmd/sluice", "sluice/bench/rig/agent"}
 	// Emulation is slow whatever the profile says, and tests share what they compile without it.
-	c := exec.Command("go", slices.Concat([]string{"build", "-pgo=off", "-ldflags", "-s -w", "-o", directory + "/"}, packages)...)
+	c := exec.Command("go", append([]string{"build", "-pgo=off", "-ldflags", "-s -w", "-o", directory + "/"},
+		packages...)...)
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
 	if _, err := output(c); err != nil {
 		return nil, fmt.Errorf("rig: %w", err)

@@ -36,8 +36,8 @@ func (t Tree) one(pattern string) (string, error) {
 	return paths[0], nil
 }
 
-// unpackKernel decompresses the kernel of a tree into vmlinux, because a guest that is emulated takes
-// seconds for that. QEMU boots it through its PVH entry.
+// unpackKernel decompresses the kernel of a tree into vmlinux, because a guest that is emulated
+// takes seconds for that. QEMU boots it through its PVH entry.
 func unpackKernel(ctx context.Context, t Tree) error {
 	path, err := t.one("usr/lib/modules/*/vmlinuz")
 	if err != nil {

@@ -182,15 +182,16 @@ func (p *Peer) receive() {
 	}
 }
 
-// restoreTag returns the n bytes of a frame behind the first four of b, with the tag that the kernel
-// has taken out (packet(7), PACKET_AUXDATA).
+// restoreTag returns the n bytes of a frame behind the first four of b, with the tag that the
+// kernel has taken out (packet(7), PACKET_AUXDATA).
 func restoreTag(b []byte, n int, control []byte) []byte {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {
 		return b[4 : 4+n]
 	}
 	for _, m := range messages {
-		// struct tpacket_auxdata of linux/if_packet.h: status, len, snaplen, mac, net, vlan_tci, vlan_tpid
+		// struct tpacket_auxdata of linux/if_packet.h: status, len, snaplen, mac, net, vlan_tci,
+		// vlan_tpid
 		if m.Header.Level != unix.SOL_PACKET || m.Header.Type != unix.PACKET_AUXDATA || len(m.Data) < 20 {
 			continue
 		}
@@ -353,8 +354,8 @@ func (p *Peer) Pause(priorities uint8, quanta uint16) error {
 	return p.Transmit(b)
 }
 
-// Send sends frames of a flow, numbered from 0, at a rate in frames/s, or as fast as possible if it is
-// 0. Time in which the frame's priority is paused is added.
+// Send sends frames of a flow, numbered from 0, at a rate in frames/s, or as fast as possible if
+// it is 0. Time in which the frame's priority is paused is added.
 func (p *Peer) Send(f *Flow, frames int, rate float64) error {
 	due := time.Now()
 	for n := range frames {

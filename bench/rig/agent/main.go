@@ -1,5 +1,6 @@
 // Command agent is the first process of a rig's guest: it mounts what programs expect, loads the
-// modules of its image, and does what the host asks for (package protocol) until the host goes away.
+// modules of its image, and does what the host asks for (package protocol) until the host goes
+// away.
 package main
 
 import (

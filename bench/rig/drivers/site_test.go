@@ -39,13 +39,12 @@ type rigged struct {
 // site is a guest with a switch between three peers.
 type site struct {
 	rigged
-	guest    *rig.Guest
-	peers    []*rig.Peer
-	sw       *rig.Process // the switch; nil: it does not run
-	initial  string       // settings of the devices before the switch ran first
-	flows    uint32
-	devices  []string
-	switches int
+	guest   *rig.Guest
+	peers   []*rig.Peer
+	sw      *rig.Process // the switch; nil: it does not run
+	initial string       // settings of the devices before the switch ran first
+	flows   uint32
+	devices []string
 }
 
 // newSite boots a guest for a test.

@@ -1,6 +1,6 @@
-// Package protocol is what a rig and the agent in its guest say to each other: calls of net/rpc over
-// a virtio-serial port. The agent runs programs, and reads and writes files; it knows nothing of
-// switches, so all logic and all assertions are on the host.
+// Package protocol is what a rig and the agent in its guest say to each other: calls of net/rpc
+// over a virtio-serial port. The agent runs programs, and reads and writes files; it knows nothing
+// of switches, so all logic and all assertions are on the host.
 package protocol
 
 import (
