@@ -16,7 +16,8 @@ import (
 )
 
 // Peer is the host behind a NIC. It sends and receives on a raw socket of the tap device, honours
-// PFC as it receives it, and verifies each byte of each frame. It shares no code with the switch.
+// PFC as it receives it, and compares each byte of each frame. It builds and reads frames and pauses
+// by code of its own, so that it does not share the switch's errors.
 type Peer struct {
 	MAC       frame.MAC
 	in        *netns.Namespace
@@ -354,8 +355,8 @@ func (p *Peer) Pause(priorities uint8, quanta uint16) error {
 	return p.Transmit(b)
 }
 
-// Send sends frames of a flow, numbered from 0, at a rate in frames/s, or as fast as possible if
-// it is 0. Time in which the frame's priority is paused is added.
+// Send sends frames of a flow, numbered from 0, at a rate in frames/s, and waits while a frame's
+// priority is paused. A rate of 0 is as fast as possible, whatever is paused.
 func (p *Peer) Send(f *Flow, frames int, rate float64) error {
 	due := time.Now()
 	for n := range frames {
