@@ -129,7 +129,8 @@ func (m *Machine) command(ctx context.Context, t Tree, monitor, agent, initrd *o
 	*exec.Cmd, descriptors) {
 	var files descriptors
 	args := []string{
-		"-L", string(t) + "/usr/share/qemu", "-bios", "qboot.rom", "-no-user-config", "-nodefaults", "-display", "none", "-no-reboot",
+		"-L", string(t) + "/usr/share/qemu", "-bios", "qboot.rom",
+		"-no-user-config", "-nodefaults", "-display", "none", "-no-reboot",
 		"-machine", m.Driver.machine + ",hpet=off,usb=off,i8042=off", "-accel", "tcg,thread=multi",
 		"-cpu", "max,la57=off", "-smp", strconv.Itoa(m.CPUs), "-m", strconv.FormatInt(m.Memory>>20, 10) + "M",
 		"-kernel", string(t) + "/vmlinux", "-initrd", "/proc/self/fd/" + files.add(initrd), "-append", boot,

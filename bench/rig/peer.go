@@ -16,8 +16,8 @@ import (
 )
 
 // Peer is the host behind a NIC. It sends and receives on a raw socket of the tap device, honours
-// PFC as it receives it, and compares each byte of each frame. It builds and reads frames and pauses
-// by code of its own, so that it does not share the switch's errors.
+// PFC as it receives it, and compares each byte of each frame. It builds and reads frames and
+// pauses by code of its own, so that it does not share the switch's errors.
 type Peer struct {
 	MAC       frame.MAC
 	in        *netns.Namespace
