@@ -151,12 +151,6 @@ type Port struct {
 
 var _ pmd.Port = (*Port)(nil)
 
-// MaxMTU returns the largest MTU in bytes for buffers of bufferSize bytes. A buffer holds one whole
-// frame with header and tag, after the space reserved for XDP and this driver.
-func MaxMTU(bufferSize int) int {
-	return bufferSize - unix.XDP_PACKET_HEADROOM - headroom - ethernetHeader - tag
-}
-
 // Open opens a port on a device that is up. It changes nothing but the device's XDP program, and
 // fails if the device already has one (ErrProgram). The buffers of c.Fill belong to the kernel if
 // it succeeds, and to the caller if it fails.
@@ -203,7 +197,7 @@ func (p *Port) open(c Config, d device) (err error) {
 	if mode == Auto && !p.program.native {
 		mode = Copy // zero-copy is for native XDP only
 	}
-	if err := p.bind(d, c.Queue, mode); err != nil {
+	if err := p.bind(d, c.Queue, mode, c.BufferSize); err != nil {
 		return err
 	}
 	if err := p.widen(c); err != nil {

@@ -15,6 +15,7 @@ import (
 type device struct {
 	name    string
 	kind    string // "veth", "tun", ...; "device" for hardware
+	driver  string // "" if unknown
 	index   int
 	up      bool
 	mtu     int // bytes
@@ -43,6 +44,7 @@ func findDevice(name string) (device, error) {
 		return d, err
 	}
 	defer tool.Close()
+	d.driver, _ = tool.Driver(name)
 	if c, err := tool.Channels(name); err == nil { // else the number is fixed: all allocated queues are used
 		d.queues = int(c.RX + c.Combined)
 	}

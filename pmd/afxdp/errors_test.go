@@ -92,7 +92,7 @@ func bindQueue(t *testing.T, device string) error {
 		return err
 	}
 	t.Cleanup(func() { s.close() })
-	return s.bind(d, 0, Copy)
+	return s.bind(d, 0, Copy, bufferSize)
 }
 
 // refusals are the cases of TestOpenRefuses, each with one fault.

@@ -122,9 +122,12 @@ func mapRing[T any](fd, option int, offset int64, at unix.XDPRingOffset, size in
 }
 
 // bind binds the socket to a device's queue in the best allowed mode that the device supports.
-func (s *socket) bind(d device, queue int, mode Mode) error {
+func (s *socket) bind(d device, queue int, mode Mode, bufferSize int) error {
 	if mode != Copy {
-		err := s.tryBind(d, queue, unix.XDP_ZEROCOPY)
+		err := d.checkZeroCopy(bufferSize)
+		if err == nil {
+			err = s.tryBind(d, queue, unix.XDP_ZEROCOPY)
+		}
 		if err == nil {
 			s.zeroCopy = true
 			return nil
