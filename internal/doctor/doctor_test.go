@@ -159,6 +159,9 @@ func device(change func(*Device)) spoiler {
 	return func(_ *Machine, _ map[string]string, devices map[string]*Device) { change(devices["port2"]) }
 }
 
+// splitting makes a device one whose driver splits long frames in zero-copy mode.
+func splitting(d *Device) { d.Kind, d.Driver, d.XDP = "device", "igb", d.XDP|netdev.ZeroCopy }
+
 const (
 	setcap     = "setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep /usr/bin/sluice"
 	noIPCLock  = "000001ffffffbfff"
@@ -332,6 +335,13 @@ var deviceAilments = []ailment{
 	{name: "no zero-copy, demanded", text: strings.Replace(twoPorts, "port2, ", "port2, mode: zero-copy, ", 1),
 		spoil:  device(func(d *Device) { d.XDP = netdev.Basic | netdev.Redirect }),
 		status: Error, about: "port2", say: []string{"no zero-copy", "requires"}, fix: "mode: auto",
+		at: "switch.yaml:5:27"},
+	{name: "frames split in zero-copy", spoil: device(splitting), status: Warning, about: "port2",
+		say: []string{"igb", "above 1006", "MTU is 1500"}, fix: "memory: {buffer_size: 4096B}",
+		at: "switch.yaml:2:1"},
+	{name: "frames split in zero-copy, demanded",
+		text:  strings.Replace(twoPorts, "port2, ", "port2, mode: zero-copy, ", 1),
+		spoil: device(splitting), status: Error, about: "port2", say: []string{"would split"}, fix: "mode: auto",
 		at: "switch.yaml:5:27"},
 	{name: "MTU too small", spoil: device(func(d *Device) { d.MTU = 1400 }),
 		status: Error, about: "port2", fix: "ip link set dev port2 mtu 1500"},

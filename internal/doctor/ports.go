@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 
@@ -161,7 +162,7 @@ func driver(e *examination, p port) {
 	case !d.XDPKnown:
 		e.ok(p.Device, "%s: this kernel does not report whether it supports zero-copy; opening it will show", d)
 	case d.XDP&netdev.ZeroCopy != 0 && p.Mode != config.Copy:
-		e.ok(p.Device, "%s: zero-copy", d)
+		zeroCopy(e, p)
 	case d.XDP&netdev.ZeroCopy != 0:
 		e.configured(Warning, p.Device, &p.Mode, "mode: auto",
 			"%s: its driver supports zero-copy, but the configuration asks for copies", d)
@@ -174,6 +175,24 @@ func driver(e *examination, p port) {
 		e.warn(p.Device, "",
 			"%s: its driver has no XDP: the kernel makes a socket buffer of each frame and copies it, which is "+
 				"several times slower (copy, generic). Another device, or a newer driver, may be faster", d)
+	}
+}
+
+// zeroCopy checks that frames of the device's MTU arrive whole in zero-copy mode.
+func zeroCopy(e *examination, p port) {
+	d, size := p.device, e.Config.Memory.BufferSize
+	most := afxdp.MaxZeroCopyMTU(d.Driver, size)
+	text := fmt.Sprintf("%s: no zero-copy with buffers of %d bytes, because its driver would split frames of an MTU "+
+		"above %d, and the MTU is %d", d, size, most, d.MTU)
+	switch {
+	case d.MTU <= most:
+		e.ok(p.Device, "%s: zero-copy", d)
+	case p.Mode == config.ZeroCopy:
+		e.configured(Error, p.Device, &p.Mode, "mode: auto", "%s", text)
+	case d.MTU <= afxdp.MaxZeroCopyMTU(d.Driver, os.Getpagesize()):
+		e.configured(Warning, p.Device, &e.Config.Memory.BufferSize, e.bufferOfPage(), "%s", text)
+	default:
+		e.ok(p.Device, "%s: the kernel copies each frame", text)
 	}
 }
 

@@ -54,6 +54,10 @@ func (d device) checkZeroCopy(size int) error {
 	if d.mtu <= limit || err == nil && features&netdev.ZeroCopy == 0 {
 		return nil
 	}
-	return fmt.Errorf("in zero-copy mode its driver %s fills %d bytes of a buffer of %d, enough for an MTU of %d, "+
-		"not %d: set memory.buffer_size to %dB", d.driver, usable(d.driver, room(size)), size, limit, d.mtu, 2*size)
+	advice := fmt.Sprintf("lower it with `ip link set dev %s mtu %d`", d.name, limit)
+	if page := unix.Getpagesize(); size < page && d.mtu <= MaxZeroCopyMTU(d.driver, page) {
+		advice = fmt.Sprintf("set memory.buffer_size to %dB", page)
+	}
+	return fmt.Errorf("its driver would split frames of an MTU above %d over two buffers of %d bytes, and the MTU is %d: %s",
+		limit, size, d.mtu, advice)
 }
