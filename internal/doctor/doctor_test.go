@@ -159,6 +159,9 @@ func device(change func(*Device)) spoiler {
 	return func(_ *Machine, _ map[string]string, devices map[string]*Device) { change(devices["port2"]) }
 }
 
+// zeroCopying makes a device one that zero-copy mode serves.
+func zeroCopying(d *Device) { d.Driver, d.XDP = "ice", d.XDP|netdev.ZeroCopy }
+
 // splitting makes a device one whose driver splits long frames in zero-copy mode.
 func splitting(d *Device) { d.Kind, d.Driver, d.XDP = "device", "igb", d.XDP|netdev.ZeroCopy }
 

@@ -166,7 +166,7 @@ func TestTransmitterIsWell(t *testing.T) {
 		say   string
 	}{
 		"on a CPU of its own": {transmitted, cable(nil), "it accepts frames from the transmitter"},
-		"with zero-copy":      {transmitted, cable(device(func(d *Device) { d.Driver, d.XDP = "ice", d.XDP|netdev.ZeroCopy })), "CPU 2"},
+		"with zero-copy":      {transmitted, cable(device(zeroCopying)), "CPU 2"},
 		"on a worker's CPU":   {takesTurns + "\n" + free, cable(nil), "takes turns with a worker"},
 		"on CPU 3, a worker's": {"transmitter: {cpu: 3}\n" + free, spent(time.Second, time.Second),
 			"takes turns with a worker"},

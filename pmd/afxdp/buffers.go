@@ -58,6 +58,6 @@ func (d device) checkZeroCopy(size int) error {
 	if page := unix.Getpagesize(); size < page && d.mtu <= MaxZeroCopyMTU(d.driver, page) {
 		advice = fmt.Sprintf("set memory.buffer_size to %dB", page)
 	}
-	return fmt.Errorf("its driver would split frames of an MTU above %d over two buffers of %d bytes, and the MTU is %d: %s",
-		limit, size, d.mtu, advice)
+	return fmt.Errorf("its driver would split frames of an MTU above %d over two buffers of %d bytes, and the MTU is "+
+		"%d: %s", limit, size, d.mtu, advice)
 }

@@ -274,7 +274,8 @@ func (s *site) exact(t *testing.T, at int, f *rig.Flow, frames int, what string)
 	a := s.peers[at].Got(f)
 	if a.Frames != frames || a.Damaged+a.Twice+a.Disordered > 0 {
 		received, sent, err := s.peers[at].Lost()
-		t.Errorf("%s: %d of %d frames arrived; %d damaged, %d twice, %d out of order; lost by the host: %d, %d, %v", what,
+		t.Errorf("%s: %d of %d frames arrived; %d damaged, %d twice, %d out of order; lost by the host: %d, "+
+			"%d, %v", what,
 			a.Frames, frames, a.Damaged, a.Twice, a.Disordered, received, sent, err)
 	}
 }
