@@ -181,8 +181,10 @@ func TestReportAsJSON(t *testing.T) {
 		`"scenario":"some"`,
 		`"machine":{"cpu":"some CPU","cores":2,"kernel":"6.1","versions":{"peer":"1.0","sluice":"v1"}}`,
 		`"seed":7`, `"partial":false`, `"absent":{"nobody":"it is not installed"}`,
-		`{"name":"subject","metric":"rate 64 B","unit":"packets/s","round":0,"value":2000000,"detail":{"offered":4000000,"seconds":2}}`,
-		`{"name":"subject","metric":"rate 64 B","unit":"packets/s","median":2000000,"min":1000000,"max":3000000,"cv":0.5}`,
+		`{"name":"subject","metric":"rate 64 B","unit":"packets/s","round":0,` +
+			`"value":2000000,"detail":{"offered":4000000,"seconds":2}}`,
+		`{"name":"subject","metric":"rate 64 B","unit":"packets/s",` +
+			`"median":2000000,"min":1000000,"max":3000000,"cv":0.5}`,
 		`"vs_peer_64B":{`, `"median":2,"min":1,"max":3,"cv":0.5,"pairs":[2,3,1]}`,
 		`"notes":["Nothing is shown but this."]`,
 	} {

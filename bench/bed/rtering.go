@@ -73,7 +73,9 @@ func MeasureRTERing(ctx context.Context, cpus [2]int) (figures map[RTERing]float
 }
 
 // rteRingLine matches a figure: "elem APIs: element size 16B: SP/SC: burst (size: 32): 64.25".
-var rteRingLine = regexp.MustCompile(`^(?:legacy APIs|elem APIs: element size (\d+)B): SP/SC: (single|burst|bulk)(?: \(size: (\d+)\))?: ([0-9.]+)$`)
+var rteRingLine = regexp.MustCompile(
+	`^(?:legacy APIs|elem APIs: element size (\d+)B): ` +
+		`SP/SC: (single|burst|bulk)(?: \(size: (\d+)\))?: ([0-9.]+)$`)
 
 // RTERingReader collects the figures for one producer and one consumer, in cycles as printed.
 type RTERingReader struct {

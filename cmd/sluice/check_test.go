@@ -105,13 +105,15 @@ classes:
   - {cos: [3], name: rdma, lossless: true, wred: {min: 150KB, max: 1.5MB, probability: 20%}, ecn: true}
 ets:
   - name: fair
-    groups: [{pg: 2, cos: [0, 1], weight: 75, rate: 2.5G, burst: 64KiB}, {pg: 5, name: rest, cos: [2, 3, 4, 5, 6, 7], weight: 25, inner: strict}]
+    groups: [{pg: 2, cos: [0, 1], weight: 75, rate: 2.5G, burst: 64KiB},
+      {pg: 5, name: rest, cos: [2, 3, 4, 5, 6, 7], weight: 25, inner: strict}]
     queues: [{cos: 1, weight: 2, rate: 500M}]
   - {name: idle, groups: [{pg: 15, cos: [0, 1, 2, 3, 4, 5, 6, 7]}]}
 qos: [{name: roce, trust: dscp, dscp_to_cos: {26: 3, 4: 1}, cos_to_pcp: {1: 2}, cos_to_dscp: {6: 48}}]
 forwarding: {static: [{mac: 02:00:00:00:00:01, vlan: 100, port: sw0}]}
 ports:
-  - {device: sw0, speed: 1G, link_speed: 10G, response: 300us, ets: fair, qos: roce, link: trunk, vlans: [1, 100-199], mac_limit: 100, storm: {broadcast: 1000}}
+  - {device: sw0, speed: 1G, link_speed: 10G, response: 300us, ets: fair, qos: roce, link: trunk,
+      vlans: [1, 100-199], mac_limit: 100, storm: {broadcast: 1000}}
   - {device: sw1, speed: 2.5G, link: access, pvid: 7}
 `))
 	checkWords(t, p,

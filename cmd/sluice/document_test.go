@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	_ "embed"
 	"encoding"
 	"encoding/json"
 	"flag"
@@ -28,63 +29,10 @@ var updateJSON = flag.Bool("update-json", false, "write docs/json.md anew")
 
 const jsonFile = "../../docs/json.md"
 
-const jsonIntroduction = `# JSON documents
-
-This page describes what commands print with ` + "`--json`" + `: one document per line. A test writes the page
-from the types that the program encodes
-(` + "`go test ./cmd/sluice -run TestJSONReference -update-json`" + `).
-
-The first field of each document below is ` + "`schema`" + `, an integer: the version of the format. This page
-describes version %d.
-
-**Views.** The document of a view, such as ` + "`sluice show ports --json`" + `, is a [Switch](#switch). Of
-the fields ` + "`alarms`" + `, ` + "`ports`" + `, ` + "`workers`" + ` and ` + "`fdb`" + `, it has those that the view shows. A filter
-removes
-
-- the ports, alarms and FDB entries that it excludes;
-- of a port, the entries of ` + "`by_cos`, `drops`, `paused_peer`, `paused` and `storms`" + ` that it
-  excludes;
-- the parts that do not distinguish what the filter names, such as ` + "`workers`" + `.
-
-**Stability.** As long as ` + "`schema`" + ` is the same, no field is removed, renamed, or given another type,
-unit or meaning. Any release may add fields, and words to fields that have a fixed set of them,
-without a new version: ignore those that you don't know. The order of fields is not fixed. A release
-that breaks this raises ` + "`schema`" + ` and says so in its notes. The documents of ` + "`headroom`" + ` and of
-` + "`sluice-lab`" + ` are results of a computation or measurement; they have no schema version.
-
-**Counters** only grow while the switch runs, with these exceptions:
-
-- After ` + "`sluice clear counters`" + `, the counters of ports and of the FDB, ` + "`lossless_drops`" + ` and
-  ` + "`pause_storms`" + ` count from zero. ` + "`counters_cleared`" + ` has the time of that, or is null if they count
-  from the start. ` + "`lossless_drops_total`" + ` continues.
-- The counters of a port restart when the port is removed and added again.
-- The counters of a ` + "`driver`" + ` restart when its device is opened again.
-- The counters of pauses and storms restart when flow control or the watchdog is turned off.
-
-**Units.** Durations are in ns, and their names end in ` + "`_ns`" + `. Times of day are as in RFC 3339.
-
-**Changes since version 1**, in the state of a switch:
-
-- All durations are in ns (` + "`gap_*_ns`" + `, ` + "`ago_ns`" + `, ` + "`paused_ns`" + `, ` + "`paused_peer_ns`" + ` instead of ` + "`_us`" + ` and
-  ` + "`_ms`" + `).
-- ` + "`ever`" + ` is now ` + "`max`" + `, and ` + "`pause_heard`" + ` is ` + "`pause_received`" + `.
-- ` + "`peak_*_cells`" + `, and the ` + "`cells`" + ` and ` + "`headroom_cells`" + ` of a pool, are gone: the levels beside them
-  have the same numbers.
-
-**Changes since version 2**, in the state of a switch:
-
-- Views had tables of their own (` + "`drops`" + `, ` + "`pg`" + `, ` + "`rates`" + ` and others). Now they are parts of the
-  state, and ` + "`alarms`" + ` is only in those of ` + "`show`" + ` and ` + "`show drops`" + `.
-- Numbers in cells, bytes or bit/s have their unit in their names: ` + "`used_cells`" + `, ` + "`peak_cells`" + `,
-  ` + "`max_cells`" + `, ` + "`limit_cells`" + `, ` + "`reserved_cells`" + `, ` + "`reserved_limit_cells`" + `, ` + "`mtu_bytes`" + `, ` + "`speed_bps`" + `,
-  ` + "`link_speed_bps`" + `. ` + "`cells_in_use`" + ` is now ` + "`used_cells`" + `.
-- The fields of ` + "`driver`" + ` are written like all others (` + "`rx_dropped`" + `).
-- ` + "`stations`" + `, ` + "`stations_*`" + `, ` + "`own_addresses_seen`" + ` and ` + "`unknown_destinations`" + ` of a worker are now
-  fields of ` + "`fdb`" + ` (` + "`entries`" + `, ` + "`learned`" + `, …), where ` + "`no_room`" + ` is now ` + "`table_full`" + ` and ` + "`port_full`" + `.
-  ` + "`sources.own_address`" + ` is now ` + "`sources.own`" + `.
-- ` + "`by_hand`" + ` of storms is now ` + "`manual`" + `, and ` + "`storm_by_hand`" + ` is ` + "`storm_manual`" + `. In the findings
-  of ` + "`doctor`" + `, ` + "`mend`" + ` is now ` + "`fix`" + `.
-`
+// jsonIntroduction is the beginning of the page, with a verb for the schema version.
+//
+//go:embed testdata/json.md
+var jsonIntroduction string
 
 // jsonDocuments are the documents that have a type of their own.
 var jsonDocuments = []struct {

@@ -14,7 +14,8 @@ import (
 const ecnConfiguration = `
 memory: {buffers: 4096, buffer_size: 2048B}
 classes:
-  - {cos: [3], lossless: true, share: 1MB, headroom: 1MB, wred: {min: 14336B, max: 16384B, probability: 100%}, ecn: true}
+  - {cos: [3], lossless: true, share: 1MB, headroom: 1MB,
+      wred: {min: 14336B, max: 16384B, probability: 100%}, ecn: true}
   - {cos: [0], wred: {min: 14336B, max: 16384B, probability: 100%}, ecn: true}
 pfc: {asymmetric: true} # the host behind port2 pauses the lossy class too
 watchdog: {action: off}

@@ -61,7 +61,8 @@ func (g limited) launch(in *netns.Namespace, args ...string) *program.Running {
 	}
 	script := `echo $$ > "$0"/cgroup.procs && exec "$@"`
 	if g.hidden {
-		script = `echo $$ > "$0"/cgroup.procs && exec unshare -m sh -c 'umount -l /sys && mount -t sysfs sysfs /sys && exec "$0" "$@"' "$@"`
+		script = `echo $$ > "$0"/cgroup.procs && exec unshare -m ` +
+			`sh -c 'umount -l /sys && mount -t sysfs sysfs /sys && exec "$0" "$@"' "$@"`
 		if g.lacks != "" {
 			script = strings.Replace(script, `exec "$0"`, "exec setpriv --bounding-set=-"+g.lacks+` "$0"`, 1)
 		}

@@ -30,7 +30,8 @@ var tourStops = []struct{ prints, not string }{
 	{`^$`, ``},
 	{`(?s)veth-b:3 +stormed +1/0.*alertname="SluicePauseStorm", alertstate="firing", device="veth-b"`,
 		`SluiceLosslessDrop`},
-	{`(?s)lossless drops: 0\n.*flow 0: sent [1-9].*PFC frames: [1-9].*flow 0: received [1-9][0-9]* frames, [0-9]+ bytes; 0 missing`, ``},
+	{`(?s)lossless drops: 0\n.*flow 0: sent [1-9].*PFC frames: [1-9].*` +
+		`flow 0: received [1-9][0-9]* frames, [0-9]+ bytes; 0 missing`, ``},
 }
 
 // tourEnd prints what is left after the tour, which must be nothing.

@@ -17,7 +17,8 @@ func TestDCB(t *testing.T) {
 		{"dcb-ets(8): one to one",
 			"ets: [{name: a, prio_tc: 0:0 1:1 2:2 3:3 4:4 5:5 6:6 7:7, tc_tsa: all:strict 0:ets 1:ets 2:ets, tc_bw: " +
 				"all:0 0:33 1:33 2:34}]",
-			`ets: [{name: a, groups: [{pg: 0, cos: [0], weight: 33}, {pg: 1, cos: [1], weight: 33}, {pg: 2, cos: [2], weight: 34}, {pg: 15, cos: [3, 4, 5, 6, 7]}]}]`},
+			`ets: [{name: a, groups: [{pg: 0, cos: [0], weight: 33}, {pg: 1, cos: [1], weight: 33}, ` +
+				`{pg: 2, cos: [2], weight: 34}, {pg: 15, cos: [3, 4, 5, 6, 7]}]}]`},
 		{"table 10-12 of Huawei's guide",
 			"ets: [{name: a, prio_tc: all:0 3:1 6:2 7:2, tc_tsa: 2:strict, tc_bw: 0:50 1:50}]",
 			"ets: [{name: a, groups: [{pg: 0, cos: [0, 1, 2, 4, 5], weight: 50}, {pg: 1, cos: [3], weight: 50}, " +

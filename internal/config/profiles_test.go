@@ -181,7 +181,8 @@ func checkProfiles(is func(ok bool, what string), c *Config, p *Port) {
 func TestETS(t *testing.T) {
 	c := mustParse(t, `
 ets:
-  - {name: ets1, groups: [{pg: 0, cos: [0, 1, 2, 4, 5, 6], weight: 60}, {pg: 1, cos: [3], weight: 40}, {pg: 15, cos: [7]}]}
+  - {name: ets1, groups: [{pg: 0, cos: [0, 1, 2, 4, 5, 6], weight: 60}, {pg: 1, cos: [3], weight: 40},
+      {pg: 15, cos: [7]}]}
 ports: [{device: sw0, speed: 10G, ets: ets1}, {device: sw1, speed: 10G}]
 `)
 	for _, test := range []struct {

@@ -69,7 +69,9 @@ func visibleBut(except string) string {
 
 // yamlDirective matches the directive with the version, preceded only by comments, blank lines and
 // other directives.
-var yamlDirective = regexp.MustCompile(`\A(?:\x{feff})?(?:[ \t]*(?:#.*)?\r?\n|%.*\n)*?%YAML[ \t]+([0-9]+\.[0-9]+)[ \t]*(?:#.*)?\r?\n`)
+var yamlDirective = regexp.MustCompile(
+	`\A(?:\x{feff})?(?:[ \t]*(?:#.*)?\r?\n|%.*\n)*?` +
+		`%YAML[ \t]+([0-9]+\.[0-9]+)[ \t]*(?:#.*)?\r?\n`)
 
 // versioned returns the file for the YAML library, which reads version 1.2 but refuses that number
 // in a directive. Every character keeps its position. For a version other than 1.1 and 1.2 it

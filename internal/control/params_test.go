@@ -46,7 +46,8 @@ ets:
     groups: [{pg: 0, cos: [0, 1, 2, 4, 5], weight: 60}, {pg: 1, cos: [3], weight: 40}, {pg: 15, cos: [6, 7]}]
 pfc: {quanta: 1000, refresh: 300}
 ports:
-  - {device: a, speed: 10G, mtu: 1600, default_cos: 2, in_flight: 9KB, response: 0s, vlans: [10-20], pvid: 11, ets: ets1}
+  - {device: a, speed: 10G, mtu: 1600, default_cos: 2, in_flight: 9KB, response: 0s,
+      vlans: [10-20], pvid: 11, ets: ets1}
   - {device: b, speed: 1G, in_flight: 2KB, response: 1us, mtu: 1504, peer_mtu: 1400, s_tag: pcp}
 `)
 	p, err := Params(c, memoryFor(t, c))

@@ -110,7 +110,8 @@ func TestFlowControl(t *testing.T) {
 	p := translate(t, `
 classes: [{cos: [3], lossless: true, headroom: 6MB}]
 watchdog: {action: forward, detection: 300ms, restoration: 400ms}
-ports: [{device: a, speed: 1G}, {device: b, speed: 1G, flow_control: pause}, {device: c, speed: 1G, flow_control: "off"}]
+ports: [{device: a, speed: 1G}, {device: b, speed: 1G, flow_control: pause},
+  {device: c, speed: 1G, flow_control: "off"}]
 `)
 	for i, want := range []struct {
 		flowControl dataplane.FlowControl
