@@ -305,7 +305,8 @@ var portKeys = []key[Port]{
 	optional("in_flight", "", "the bytes of frames handed to the device at a time, at most: "+
 		"a pause can't call them back; default: 64KB, or what the port sends in 50us if that is more",
 		size("2KB", "1GB"), func(p *Port) *int { return &p.InFlight }),
-	optional("mode", "auto", "how the device hands over frames; auto: zero-copy if its driver supports it",
+	optional("mode", "auto", "how the device hands over frames; auto: zero-copy if its driver supports it, "+
+		"and if buffer_size is enough for the driver to keep frames of the MTU whole",
 		choice(Auto, Copy, ZeroCopy), func(p *Port) *XDPMode { return &p.Mode }),
 	optional("tx", "auto", "what sends; xsk: the AF_XDP socket; "+
 		"resident: the transmitter, unless the device takes no frames from it; "+
@@ -389,9 +390,10 @@ func path() codec[string] {
 // unicast reads a unicast MAC address.
 func unicast() codec[MAC] {
 	s := &schema{
-		Type:    "string",
-		Pattern: `^[0-9A-Fa-f][02468ACEace]((:[0-9A-Fa-f]{2}){5}|(-[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{2}(\.[0-9A-Fa-f]{4}){2})$`,
-		form:    "a unicast MAC address",
+		Type: "string",
+		Pattern: `^[0-9A-Fa-f][02468ACEace]` +
+			`((:[0-9A-Fa-f]{2}){5}|(-[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{2}(\.[0-9A-Fa-f]{4}){2})$`,
+		form: "a unicast MAC address",
 	}
 	return scalar(s, "write a unicast address, such as 02:00:00:00:00:01", func(text string) (MAC, string) {
 		address, err := net.ParseMAC(text)

@@ -160,10 +160,14 @@ func device(change func(*Device)) spoiler {
 }
 
 // zeroCopying makes a device one that zero-copy mode serves.
-func zeroCopying(d *Device) { d.Driver, d.XDP = "ice", d.XDP|netdev.ZeroCopy }
+func zeroCopying(d *Device) {
+	d.Driver, d.XDP = "ice", d.XDP|netdev.ZeroCopy
+}
 
 // splitting makes a device one whose driver splits long frames in zero-copy mode.
-func splitting(d *Device) { d.Kind, d.Driver, d.XDP = "device", "igb", d.XDP|netdev.ZeroCopy }
+func splitting(d *Device) {
+	d.Kind, d.Driver, d.XDP = "device", "igb", d.XDP|netdev.ZeroCopy
+}
 
 const (
 	setcap     = "setcap cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock+ep /usr/bin/sluice"

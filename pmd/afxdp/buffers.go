@@ -11,13 +11,14 @@ import (
 )
 
 // wholeBuffers are drivers that use all of the room of a buffer in zero-copy mode, by their source
-// in Linux 6.18: i40e and ice program it in units of 128 bytes (i40e_configure_rx_ring,
-// ice_setup_rx_ctx), of which it is a multiple; virtio_net passes it on (virtnet_add_recvbuf_xsk).
-var wholeBuffers = []string{"i40e", "ice", "virtio_net"}
+// in Linux: i40e and ice program it in units of 128 bytes (i40e_configure_rx_ring,
+// ice_setup_rx_ctx), of which it is a multiple; mlx5_core refuses buffers that frames of the MTU do
+// not fit (mlx5e_validate_xsk_param); virtio_net passes it on (virtnet_add_recvbuf_xsk).
+var wholeBuffers = []string{"i40e", "ice", "mlx5_core", "virtio_net"}
 
-// kibibytes are drivers that program it in whole KiB and so lose the rest: BSIZEPKT of the register
-// SRRCTL (igb_setup_srrctl, igc_configure_rx_ring; ixgbe_configure_srrctl for the 82599). They
-// spread a longer frame over two buffers, which arrive as two frames.
+// kibibytes are drivers that program it in whole KiB and lose the rest: BSIZEPKT of the register
+// SRRCTL (igb_setup_srrctl, igc_configure_rx_ring; of ixgbe's devices only the 82599,
+// ixgbe_configure_srrctl). A longer frame is lost, or arrives as two: igb, run in QEMU.
 var kibibytes = []string{"igb", "igc", "ixgbe"}
 
 // room returns how many bytes of frames buffers of size bytes hold, after the space reserved for
@@ -46,18 +47,20 @@ func MaxZeroCopyMTU(driver string, size int) int {
 	return usable(driver, room(size)) - ethernetHeader - tag
 }
 
-// checkZeroCopy returns why frames of the device's MTU would not arrive whole in zero-copy mode. It
-// leaves a device without that mode to the kernel, which refuses it.
+// checkZeroCopy returns ErrSplit if frames of the device's MTU would not arrive whole in zero-copy
+// mode. It leaves a device without that mode to the kernel, which refuses it.
 func (d device) checkZeroCopy(size int) error {
-	features, err := netdev.FeaturesOf(d.index)
 	limit := MaxZeroCopyMTU(d.driver, size)
-	if d.mtu <= limit || err == nil && features&netdev.ZeroCopy == 0 {
+	if d.mtu <= limit {
 		return nil
 	}
-	advice := fmt.Sprintf("lower it with `ip link set dev %s mtu %d`", d.name, limit)
+	if features, err := netdev.FeaturesOf(d.index); err == nil && features&netdev.ZeroCopy == 0 {
+		return nil
+	}
+	advice := fmt.Sprintf("run `ip link set dev %s mtu %d`", d.name, limit)
 	if page := unix.Getpagesize(); size < page && d.mtu <= MaxZeroCopyMTU(d.driver, page) {
 		advice = fmt.Sprintf("set memory.buffer_size to %dB", page)
 	}
-	return fmt.Errorf("its driver would split frames of an MTU above %d over two buffers of %d bytes, and the MTU is "+
-		"%d: %s", limit, size, d.mtu, advice)
+	return fmt.Errorf("%w: buffers of %d bytes are enough for an MTU of %d there, and the MTU is %d: %s",
+		ErrSplit, size, limit, d.mtu, advice)
 }

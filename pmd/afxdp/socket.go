@@ -124,26 +124,36 @@ func mapRing[T any](fd, option int, offset int64, at unix.XDPRingOffset, size in
 // bind binds the socket to a device's queue in the best allowed mode that the device supports.
 func (s *socket) bind(d device, queue int, mode Mode, bufferSize int) error {
 	if mode != Copy {
-		err := d.checkZeroCopy(bufferSize)
-		if err == nil {
-			err = s.tryBind(d, queue, unix.XDP_ZEROCOPY)
-		}
-		if err == nil {
-			s.zeroCopy = true
-			return nil
-		}
-		s.fallback = fmt.Errorf("%w: %w", ErrZeroCopy, err)
-		if errors.Is(err, unix.EBUSY) {
-			return refused(bindSocket, err)
-		}
-		if mode == ZeroCopy {
+		s.fallback = s.bindZeroCopy(d, queue, bufferSize)
+		switch {
+		case s.fallback == nil, errors.Is(s.fallback, ErrBusy):
+			return s.fallback
+		case mode == ZeroCopy && errors.Is(s.fallback, ErrZeroCopy):
 			return fmt.Errorf("%w: choose copy mode", s.fallback)
+		case mode == ZeroCopy:
+			return s.fallback
 		}
 	}
 	if err := s.tryBind(d, queue, unix.XDP_COPY); err != nil {
 		return refused(bindSocket, err)
 	}
 	return nil
+}
+
+// bindZeroCopy binds the socket in zero-copy mode, if frames of the device arrive whole there.
+func (s *socket) bindZeroCopy(d device, queue, bufferSize int) error {
+	if err := d.checkZeroCopy(bufferSize); err != nil {
+		return err
+	}
+	switch err := s.tryBind(d, queue, unix.XDP_ZEROCOPY); {
+	case err == nil:
+		s.zeroCopy = true
+		return nil
+	case errors.Is(err, unix.EBUSY):
+		return refused(bindSocket, err)
+	default:
+		return fmt.Errorf("%w: %w", ErrZeroCopy, err)
+	}
 }
 
 // tryBind waits up to a second for a queue that another socket held before: the kernel frees it
