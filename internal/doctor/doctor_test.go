@@ -164,9 +164,14 @@ func zeroCopying(d *Device) {
 	d.Driver, d.XDP = "ice", d.XDP|netdev.ZeroCopy
 }
 
+// replaying makes a device one whose driver delivers buffers twice in zero-copy mode.
+func replaying(d *Device) {
+	d.Kind, d.Driver, d.XDP = "device", "igb", d.XDP|netdev.ZeroCopy
+}
+
 // splitting makes a device one whose driver splits long frames in zero-copy mode.
 func splitting(d *Device) {
-	d.Kind, d.Driver, d.XDP = "device", "igb", d.XDP|netdev.ZeroCopy
+	d.Kind, d.Driver, d.XDP = "device", "igc", d.XDP|netdev.ZeroCopy
 }
 
 const (
@@ -344,12 +349,19 @@ var deviceAilments = []ailment{
 		status: Error, about: "port2", say: []string{"no zero-copy", "requires"}, fix: "mode: auto",
 		at: "switch.yaml:5:27"},
 	{name: "frames split in zero-copy", spoil: device(splitting), status: Warning, about: "port2",
-		say: []string{"igb", "above 1006", "MTU is 1500"}, fix: "memory: {buffer_size: 4096B}",
+		say: []string{"igc", "above 1006", "MTU is 1500"}, fix: "memory: {buffer_size: 4096B}",
 		at: "switch.yaml:2:1"},
 	{name: "frames split in zero-copy, demanded",
 		text:  strings.Replace(twoPorts, "port2, ", "port2, mode: zero-copy, ", 1),
 		spoil: device(splitting), status: Error, about: "port2", say: []string{"would split"}, fix: "mode: auto",
 		at: "switch.yaml:5:27"},
+	{name: "frames damaged in zero-copy, demanded",
+		text: strings.Replace(twoPorts, "port2, ", "port2, mode: zero-copy, ", 1) +
+			"memory: {buffer_size: 4096B}\n",
+		spoil: device(replaying), status: Warning, about: "port2", say: []string{"igb", "twice"}, fix: "mode: auto",
+		at: "switch.yaml:5:27"},
+	{name: "frames damaged in zero-copy, avoided", spoil: device(replaying), status: OK, about: "port2",
+		say: []string{"igb", "copies each frame", "twice"}},
 	{name: "MTU too small", spoil: device(func(d *Device) { d.MTU = 1400 }),
 		status: Error, about: "port2", fix: "ip link set dev port2 mtu 1500"},
 	{name: "MTU too small for S-tags", text: strings.Replace(twoPorts, "port2, ", "port2, s_tag: pcp, ", 1),

@@ -184,7 +184,12 @@ func zeroCopy(e *examination, p port) {
 	most := afxdp.MaxZeroCopyMTU(d.Driver, size)
 	text := fmt.Sprintf("%s: no zero-copy with buffers of %d bytes, because its driver would split frames of an MTU "+
 		"above %d, and the MTU is %d", d, size, most, d.MTU)
+	replays := afxdp.Replays(d.Driver)
 	switch {
+	case replays && p.Mode == config.Auto:
+		e.ok(p.Device, "%s: the kernel copies each frame, because %v", d, afxdp.ErrReplay)
+	case replays && d.MTU <= most:
+		e.configured(Warning, p.Device, &p.Mode, "mode: auto", "%s: zero-copy, but %v", d, afxdp.ErrReplay)
 	case d.MTU <= most:
 		e.ok(p.Device, "%s: zero-copy", d)
 	case p.Mode == config.ZeroCopy:

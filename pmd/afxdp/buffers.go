@@ -21,6 +21,14 @@ var wholeBuffers = []string{"i40e", "ice", "mlx5_core", "virtio_net"}
 // ixgbe_configure_srrctl). A longer frame is lost, or arrives as two: igb, run in QEMU.
 var kibibytes = []string{"igb", "igc", "ixgbe"}
 
+// replaying are drivers that deliver buffers twice in zero-copy mode once the fill ring has run
+// empty, so that frames are damaged or overtaken: igb, run in QEMU.
+var replaying = []string{"igb"}
+
+// Replays reports whether a driver is known to damage frames in zero-copy mode. Auto leaves that
+// mode to other drivers.
+func Replays(driver string) bool { return slices.Contains(replaying, driver) }
+
 // room returns how many bytes of frames buffers of size bytes hold, after the space reserved for
 // XDP and this driver.
 func room(size int) int { return size - unix.XDP_PACKET_HEADROOM - headroom }

@@ -27,6 +27,18 @@ func TestUsable(t *testing.T) {
 	}
 }
 
+// TestReplays: Auto uses no zero-copy mode with a driver that damages frames there, whatever the
+// buffers. The socket is never asked for that mode.
+func TestReplays(t *testing.T) {
+	igb := device{driver: "igb", mtu: 1000, index: 1 << 30}
+	if err := (&socket{fd: -1}).bindZeroCopy(igb, 0, Auto, 4096); !errors.Is(err, ErrReplay) {
+		t.Errorf("auto: %v", err)
+	}
+	if err := (&socket{fd: -1}).bindZeroCopy(igb, 0, ZeroCopy, 4096); errors.Is(err, ErrReplay) || err == nil {
+		t.Errorf("demanded: %v", err)
+	}
+}
+
 // TestZeroCopyNeedsWholeFrames: the error has the numbers and a fix that helps. The index is of no
 // device, so whether it has zero-copy is unknown.
 func TestZeroCopyNeedsWholeFrames(t *testing.T) {

@@ -21,6 +21,7 @@ var (
 	ErrNative       = errors.New("the device refuses native XDP")
 	ErrZeroCopy     = errors.New("the device refuses zero-copy mode")
 	ErrSplit        = errors.New("the driver splits frames in zero-copy mode")
+	ErrReplay       = errors.New("the driver may deliver buffers twice in zero-copy mode, which damages frames")
 	ErrBusy         = errors.New("the device is in use")
 	ErrTagsStripped = errors.New("the device strips VLAN tags")
 )

@@ -124,7 +124,7 @@ func mapRing[T any](fd, option int, offset int64, at unix.XDPRingOffset, size in
 // bind binds the socket to a device's queue in the best allowed mode that the device supports.
 func (s *socket) bind(d device, queue int, mode Mode, bufferSize int) error {
 	if mode != Copy {
-		s.fallback = s.bindZeroCopy(d, queue, bufferSize)
+		s.fallback = s.bindZeroCopy(d, queue, mode, bufferSize)
 		switch {
 		case s.fallback == nil, errors.Is(s.fallback, ErrBusy):
 			return s.fallback
@@ -141,7 +141,10 @@ func (s *socket) bind(d device, queue int, mode Mode, bufferSize int) error {
 }
 
 // bindZeroCopy binds the socket in zero-copy mode, if frames of the device arrive whole there.
-func (s *socket) bindZeroCopy(d device, queue, bufferSize int) error {
+func (s *socket) bindZeroCopy(d device, queue int, mode Mode, bufferSize int) error {
+	if mode == Auto && Replays(d.driver) {
+		return ErrReplay
+	}
 	if err := d.checkZeroCopy(bufferSize); err != nil {
 		return err
 	}
