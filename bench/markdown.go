@@ -48,7 +48,7 @@ func (r *Report) Markdown() []byte {
 
 // paragraph writes a paragraph in lines of at most 100 columns.
 func paragraph(b *bytes.Buffer, format string, args ...any) {
-	b.WriteString(prose.Wrap(fmt.Sprintf(format, args...), 100, "") + "\n\n")
+	b.WriteString(wrapped(fmt.Sprintf(format, args...), 100) + "\n\n")
 }
 
 // Command returns the command that repeats the measurement. A process with only one CPU can't

@@ -37,7 +37,7 @@ func TestText(t *testing.T) {
 		"some on some CPU, 2 cores, Linux 6.1", "partial: ", "absent: nobody: it is not installed",
 		"subject, rate 64 B       2      1      3  50.0 %!       Mpps",
 		"peer, time               2      2      2    0.0 %         µs",
-		"vs_peer_64B", "× as good", "A table", "Nothing is shown but this.",
+		"vs_peer_64B", "× as good", "A table", "Nothing is shown but this:\n\n    a: b\n    c: [d]\n",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, &text)

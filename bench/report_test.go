@@ -64,7 +64,7 @@ func someReport(t *testing.T) *Report {
 			r.Table(Table{Title: "A table", Head: []string{"N", "lost"}, Rows: [][]string{{"2", "a|b"}, {"4", "0"}}})
 			r.Plot(Plot{Name: "rates", Title: "Rates", X: "round", Y: "packets/s",
 				Series: []Series{{"subject", [][2]float64{{0, 2e6}, {1, 3e6}}}}})
-			r.Note("Nothing is shown but %s.", "this")
+			r.Note("Nothing is shown but %s:\n\n    a: b\n    c: [d]", "this")
 			return nil
 		}}
 	r, err := Run(t.Context(), s, Options{Seed: 7, Trials: 3, Version: "v1"})
@@ -186,7 +186,7 @@ func TestReportAsJSON(t *testing.T) {
 		`{"name":"subject","metric":"rate 64 B","unit":"packets/s",` +
 			`"median":2000000,"min":1000000,"max":3000000,"cv":0.5}`,
 		`"vs_peer_64B":{`, `"median":2,"min":1,"max":3,"cv":0.5,"pairs":[2,3,1]}`,
-		`"notes":["Nothing is shown but this."]`,
+		`"notes":["Nothing is shown but this:\n\n    a: b\n    c: [d]"]`,
 	} {
 		if !bytes.Contains(encoded, []byte(want)) {
 			t.Errorf("no %s in\n%s", want, encoded)

@@ -44,13 +44,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		textTable(w, t.Head, t.Rows)
 	}
 	for _, note := range r.Notes {
-		fmt.Fprintln(w)
-		for line := range strings.SplitSeq(note, "\n") {
-			if !strings.HasPrefix(line, Verbatim) {
-				line = prose.Wrap(line, 110, "")
-			}
-			fmt.Fprintln(w, line)
-		}
+		fmt.Fprintf(w, "\n%s\n", wrapped(note, 110))
 	}
 	_, err := fmt.Fprintln(w)
 	return err
@@ -58,6 +52,17 @@ func (r *Report) WriteText(w io.Writer) error {
 
 // Verbatim begins lines of a note that are not wrapped, as in Markdown.
 const Verbatim = "    "
+
+// wrapped returns a note with lines of at most width columns, except for verbatim ones.
+func wrapped(note string, width int) string {
+	lines := strings.Split(note, "\n")
+	for i, line := range lines {
+		if !strings.HasPrefix(line, Verbatim) {
+			lines[i] = prose.Wrap(line, width, "")
+		}
+	}
+	return strings.Join(lines, "\n")
+}
 
 // textTable writes columns aligned to the right, the first one to the left.
 func textTable(w io.Writer, head []string, rows [][]string) {

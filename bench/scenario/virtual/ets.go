@@ -61,8 +61,8 @@ func etsIPC(offered, want float64) etsClass {
 }
 
 const (
-	etsModules = `Huawei, "CX11x, CX31x, CX710 and CX91x Series Switch Modules " +
-		"Configuration Guide", DCB Principles (the text leaves open what is offered at t1 and t2)`
+	etsModules = `Huawei, "CX11x, CX31x, CX710 and CX91x Series Switch Modules ` +
+		`Configuration Guide", DCB Principles (the text leaves open what is offered at t1 and t2)`
 	etsPaper  = `Huawei, white paper "FCoE/DCB", chapter 3`
 	etsKernel = "the self-test of Linux's sch_ets, whose quanta are a hundred times these weights"
 )
