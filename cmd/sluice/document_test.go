@@ -224,8 +224,8 @@ func oneLine(comment string) string { return strings.Join(strings.Fields(comment
 // TestWriteDocument checks that every document starts with its schema version.
 func TestWriteDocument(t *testing.T) {
 	for want, object := range map[string]any{
-		`{"schema":3}` + "\n":                      struct{}{},
-		`{"schema":3,"file":"","text":"<"}` + "\n": console.File{Text: "<"},
+		`{"schema":4}` + "\n":                      struct{}{},
+		`{"schema":4,"file":"","text":"<"}` + "\n": console.File{Text: "<"},
 	} {
 		var b strings.Builder
 		if err := writeDocument(&b, object); err != nil || strings.ReplaceAll(b.String(), `\u003c`, "<") != want {

@@ -79,7 +79,7 @@ func Dial(socket string) *Client {
 // State returns the state of the switch. The path has the version of the state's schema, so that a
 // program never reads numbers in other units than it expects.
 func (c *Client) State(ctx context.Context) (*state.Switch, error) {
-	s, err := ask[state.Switch](ctx, c, http.MethodGet, "/v3/state", nil)
+	s, err := ask[state.Switch](ctx, c, http.MethodGet, "/v4/state", nil)
 	if refused := (*Refusal)(nil); errors.As(err, &refused) && refused.Status == http.StatusNotFound {
 		return nil, fmt.Errorf("the switch at %s and this program are different versions of sluice: use the program "+
 			"that the switch runs, or restart the switch with this one", c.socket)

@@ -3,7 +3,7 @@
 //
 // The protocol is HTTP/1.1 over a Unix stream socket, one request per connection, with JSON bodies:
 //
-//	GET  /v3/state               a state.Switch
+//	GET  /v4/state               a state.Switch
 //	GET  /v2/fdb                 []state.FDBEntry
 //	GET  /v1/config              a File
 //	POST /v1/reload              the switch reads its file again; answers with a state.Configuration

@@ -93,7 +93,7 @@ func (s *Server) listen() error {
 // routes returns the handlers of a socket.
 func (s *Server) routes() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.Handle("GET /v3/state", s.handler(s.state))
+	mux.Handle("GET /v4/state", s.handler(s.state))
 	mux.Handle("GET /v2/fdb", s.few(maxTables, s.handler(s.fdb)))
 	mux.Handle("GET /v1/config", s.handler(s.configuration))
 	mux.Handle("POST /v1/reload", s.handler(s.changeOver))

@@ -265,7 +265,7 @@ func TestSlowClients(t *testing.T) {
 		defer c.Close()
 		slow = append(slow, c)
 		if i%2 == 0 { // the others send nothing
-			fmt.Fprintf(c, "GET /v3/state HTTP/1.1\r\nHost: s\r\nX-Slow: ") // it may be disconnected by now
+			fmt.Fprintf(c, "GET /v4/state HTTP/1.1\r\nHost: s\r\nX-Slow: ") // it may be disconnected by now
 		}
 	}
 	began := time.Now()
@@ -336,7 +336,7 @@ func TestClientThatReadsNothing(t *testing.T) {
 	defer c.Close()
 	for range 1000 { // answers of some 30 KB each
 		_ = c.SetWriteDeadline(time.Now().Add(time.Second))
-		if _, err := fmt.Fprint(c, "GET /v3/state HTTP/1.1\r\nHost: s\r\n\r\n"); err != nil {
+		if _, err := fmt.Fprint(c, "GET /v4/state HTTP/1.1\r\nHost: s\r\n\r\n"); err != nil {
 			break
 		}
 	}
@@ -406,7 +406,7 @@ func TestNonsense(t *testing.T) {
 		{"GET", "/v1/nothing", "", 404},
 		{"GET", "/", "", 404},
 		{"GET", "/v1/reload", "", 404},
-		{"DELETE", "/v3/state", "", 404},
+		{"DELETE", "/v4/state", "", 404},
 		{"POST", "/v1/storm", "{", 400},
 		{"POST", "/v1/storm", `{"device": "sw0", "cos": [3], "on": true, "for": "ever"}`, 400},
 		{"POST", "/v1/storm", `{"device": "sw0", "cos": [3], "on": true} {}`, 400},

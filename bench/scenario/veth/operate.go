@@ -323,7 +323,7 @@ func (w *watched) slow(ctx context.Context) error {
 	dial := dialIn(w.bed.Site.Namespace)
 	for range slowClients {
 		for _, at := range []struct{ network, address, path string }{
-			{"tcp", operateMetrics, "/metrics"}, {"unix", w.socket(), "/v3/state"},
+			{"tcp", operateMetrics, "/metrics"}, {"unix", w.socket(), "/v4/state"},
 		} {
 			for _, asks := range []string{"", "GET " + at.path + " HTTP/1.1\r\nHost: switch\r\n", "GET " + at.path +
 				" HTTP/1.1\r\nHost: switch\r\n\r\n"} {
