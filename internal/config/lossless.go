@@ -85,11 +85,10 @@ func (p *Port) known(d *decoder, c *Config) bool {
 // the file, as the rate may have been negotiated: see SendRate.
 func checkLinkSpeed(d *decoder, p *Port) {
 	reported := d.rates[p.Device]
-	outside := reported > 0 && (reported < slowestLink || reported > fastestLink)
 	switch {
-	case outside && d.sound(&p.FlowControl) && p.FlowControl == FlowOff: // no pauses, no headroom
-		p.LinkSpeed = min(max(reported, slowestLink), fastestLink)
-	case outside:
+	case reported > fastestLink && d.sound(&p.FlowControl) && p.FlowControl == FlowOff:
+		p.LinkSpeed = fastestLink // not used
+	case reported > 0 && (reported < slowestLink || reported > fastestLink):
 		d.unsound[&p.LinkSpeed] = true
 		d.fail(&p.Device, fmt.Sprintf("the link of device %s has %s, for which headroom can't be computed", p.Device,
 			units.Rate(reported)),

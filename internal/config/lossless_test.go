@@ -241,19 +241,6 @@ func TestOnLinks(t *testing.T) {
 	}
 }
 
-// TestOnLinksWithoutFlowControl: any rate is accepted where no pause depends on it.
-func TestOnLinksWithoutFlowControl(t *testing.T) {
-	c := mustParse(t, "ports: [{device: sw0, speed: 1G, flow_control: \"off\"}]\n")
-	for reported, want := range map[uint64]uint64{8e5: 1e6, 1e12: 1e9} {
-		l, err := c.OnLinks(map[string]uint64{"sw0": reported})
-		if err != nil {
-			t.Errorf("%d bit/s: %v", reported, err)
-		} else if rate := l.Ports[0].SendRate(); rate != want {
-			t.Errorf("at %d bit/s the port sends at %d, not %d", reported, rate, want)
-		}
-	}
-}
-
 // Computed by hand, in byte times: the TX ring twice, each with the bytes in flight in frames of 60
 // bytes, which take 24 more, and a frame of maximum length; two PFC frames of 84, the one in
 // question and one ahead of it, as without a lossless class; the response; and the response of the
