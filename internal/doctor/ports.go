@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 
@@ -151,11 +150,7 @@ func uses(e *examination, p port) {
 func driver(e *examination, p port) {
 	d := p.device
 	if p.runs != nil {
-		why := ""
-		if p.runs.Mode != "zero-copy" && d.XDPKnown && d.XDP&netdev.ZeroCopy == 0 {
-			why = ", since its driver has no zero-copy"
-		}
-		e.ok(p.Device, "%s, open in mode %s%s", d, p.runs.Mode, why)
+		e.ok(p.Device, "%s, open in mode %s%s", d, p.runs.Mode, whyCopies(e, p))
 		return
 	}
 	switch {
@@ -178,26 +173,43 @@ func driver(e *examination, p port) {
 	}
 }
 
-// zeroCopy checks that frames of the device's MTU arrive whole in zero-copy mode.
-func zeroCopy(e *examination, p port) {
-	d, size := p.device, e.Config.Memory.BufferSize
-	most := afxdp.MaxZeroCopyMTU(d.Driver, size)
-	text := fmt.Sprintf("%s: no zero-copy with buffers of %d bytes, because its driver would split frames of an MTU "+
-		"above %d, and the MTU is %d", d, size, most, d.MTU)
-	replays := afxdp.Replays(d.Driver)
+// whyCopies returns why a running switch does not use zero-copy mode on a port, or "".
+func whyCopies(e *examination, p port) string {
+	d := p.device
+	_, small := afxdp.WholeFrames(d.Driver, d.MTU, e.Config.Memory.BufferSize)
 	switch {
-	case replays && p.Mode == config.Auto:
+	case p.runs.Mode == "zero-copy" || !d.XDPKnown:
+		return ""
+	case d.XDP&netdev.ZeroCopy == 0:
+		return ", since its driver has no zero-copy"
+	case p.Mode == config.Auto && afxdp.Replays(d.Driver):
+		return ", since " + afxdp.ErrReplay.Error()
+	case p.Mode == config.Auto && small != nil:
+		return ", since " + small.Error()
+	}
+	return ""
+}
+
+// zeroCopy reports what keeps a device from zero-copy mode, or makes that mode dangerous.
+func zeroCopy(e *examination, p port) {
+	d, demanded := p.device, p.Mode == config.ZeroCopy
+	enough, small := afxdp.WholeFrames(d.Driver, d.MTU, e.Config.Memory.BufferSize)
+	switch {
+	case afxdp.Replays(d.Driver) && !demanded:
 		e.ok(p.Device, "%s: the kernel copies each frame, because %v", d, afxdp.ErrReplay)
-	case replays && d.MTU <= most:
+	case small == nil && afxdp.Replays(d.Driver):
 		e.configured(Warning, p.Device, &p.Mode, "mode: auto", "%s: zero-copy, but %v", d, afxdp.ErrReplay)
-	case d.MTU <= most:
+	case small == nil:
 		e.ok(p.Device, "%s: zero-copy", d)
-	case p.Mode == config.ZeroCopy:
-		e.configured(Error, p.Device, &p.Mode, "mode: auto", "%s", text)
-	case d.MTU <= afxdp.MaxZeroCopyMTU(d.Driver, os.Getpagesize()):
-		e.configured(Warning, p.Device, &e.Config.Memory.BufferSize, e.bufferOfPage(), "%s", text)
+	case enough > 0 && demanded:
+		e.configured(Error, p.Device, &e.Config.Memory.BufferSize, e.bufferOfPage(), "%s: %v", d, small)
+	case enough > 0:
+		e.configured(Warning, p.Device, &e.Config.Memory.BufferSize, e.bufferOfPage(),
+			"%s: the kernel copies each frame, because %v", d, small)
+	case demanded:
+		e.configured(Error, p.Device, &p.Mode, "mode: auto", "%s: %v", d, small)
 	default:
-		e.ok(p.Device, "%s: the kernel copies each frame", text)
+		e.ok(p.Device, "%s: the kernel copies each frame, because %v", d, small)
 	}
 }
 

@@ -3,72 +3,105 @@ package afxdp
 import (
 	"fmt"
 	"math/bits"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/netdev"
 )
 
-// wholeBuffers are drivers that use all of the room of a buffer in zero-copy mode, by their source
-// in Linux: i40e and ice program it in units of 128 bytes (i40e_configure_rx_ring,
-// ice_setup_rx_ctx), of which it is a multiple; mlx5_core refuses buffers that frames of the MTU do
-// not fit (mlx5e_validate_xsk_param); virtio_net passes it on (virtnet_add_recvbuf_xsk).
-var wholeBuffers = []string{"i40e", "ice", "mlx5_core", "virtio_net"}
+// filling is how a driver and its device fill buffers in zero-copy mode.
+type filling struct {
+	unit    int  // bytes: the driver programs a multiple and loses the rest of a buffer
+	accepts int  // bytes: the device accepts frames of this length, whatever its MTU
+	mostMTU int  // bytes: above it the device accepts frames of any length; 0: no such limit
+	replays bool // it delivers buffers twice once the fill ring has run empty
+}
 
-// kibibytes are drivers that program it in whole KiB and lose the rest: BSIZEPKT of the register
-// SRRCTL (igb_setup_srrctl, igc_configure_rx_ring; of ixgbe's devices only the 82599,
-// ixgbe_configure_srrctl). A longer frame is lost, or arrives as two: igb, run in QEMU.
-var kibibytes = []string{"igb", "igc", "ixgbe"}
-
-// replaying are drivers that deliver buffers twice in zero-copy mode once the fill ring has run
-// empty, so that frames are damaged or overtaken: igb, run in QEMU.
-var replaying = []string{"igb"}
+// fillings are the drivers of which this is known, by their source in Linux, and igb also by
+// running it in QEMU. Frames that do not fit a buffer are lost, or arrive as two.
+var fillings = map[string]filling{
+	// The room of a buffer is a multiple of the 128 bytes that these program
+	// (i40e_configure_rx_ring, ice_setup_rx_ctx).
+	"i40e": {unit: 128}, "ice": {unit: 128},
+	// mlx5e_validate_xsk_param refuses buffers that are too small.
+	"mlx5_core": {unit: 1},
+	// virtnet_add_recvbuf_xsk passes the room on.
+	"virtio_net": {unit: 1},
+	// BSIZEPKT of the register SRRCTL counts KiB. ixgbe depends on it for the 82599 only
+	// (ixgbe_configure_srrctl), but its devices have the same driver name.
+	"ixgbe": {unit: 1024},
+	// igc_set_rx_mode and igb_set_rx_mode accept these lengths at least; 16 bytes of a time stamp
+	// may come before a frame.
+	"igc": {unit: 1024, accepts: 1648 + 16},
+	"igb": {unit: 1024, accepts: 1536 + 16, mostMTU: 1510, replays: true},
+}
 
 // Replays reports whether a driver is known to damage frames in zero-copy mode. Auto leaves that
 // mode to other drivers.
-func Replays(driver string) bool { return slices.Contains(replaying, driver) }
+func Replays(driver string) bool { return fillings[driver].replays }
 
 // room returns how many bytes of frames buffers of size bytes hold, after the space reserved for
 // XDP and this driver.
 func room(size int) int { return size - unix.XDP_PACKET_HEADROOM - headroom }
 
-// usable returns how many of the room bytes of a buffer a driver fills in zero-copy mode. Of an
-// unknown driver it assumes only the largest power of two, the coarsest unit that is in use.
-func usable(driver string, room int) int {
-	switch {
-	case slices.Contains(wholeBuffers, driver):
-		return room
-	case slices.Contains(kibibytes, driver):
-		return room &^ (1<<10 - 1)
+// usable returns how many bytes of a buffer of size bytes a driver fills in zero-copy mode. Of an
+// unknown driver it assumes only the largest power of two.
+func usable(driver string, size int) int {
+	n := room(size)
+	if f, known := fillings[driver]; known {
+		return n - n%f.unit
 	}
-	return 1 << (bits.Len(uint(room)) - 1)
+	return 1 << (bits.Len(uint(n)) - 1)
 }
 
 // MaxMTU returns the largest MTU in bytes for buffers of size bytes. A buffer holds one whole frame
 // with header and tag.
 func MaxMTU(size int) int { return room(size) - ethernetHeader - tag }
 
-// MaxZeroCopyMTU returns the largest MTU in bytes for buffers of size bytes in zero-copy mode,
-// which is lower than MaxMTU for drivers that do not use all of a buffer.
-func MaxZeroCopyMTU(driver string, size int) int {
-	return usable(driver, room(size)) - ethernetHeader - tag
+// maxZeroCopyMTU returns the largest MTU in bytes with which buffers of size bytes hold all frames
+// that a device delivers in zero-copy mode; 0 or less: none.
+func maxZeroCopyMTU(driver string, size int) int {
+	f, n := fillings[driver], usable(driver, size)
+	if n < f.accepts {
+		return 0
+	}
+	most := n - ethernetHeader - tag
+	if f.mostMTU > 0 {
+		most = min(most, f.mostMTU)
+	}
+	return most
 }
 
-// checkZeroCopy returns ErrSplit if frames of the device's MTU would not arrive whole in zero-copy
-// mode. It leaves a device without that mode to the kernel, which refuses it.
+// WholeFrames returns ErrRoom if frames would not arrive whole in zero-copy mode: from a driver,
+// with the device's MTU and buffers of size bytes. enough is a size of buffers with which they
+// would; 0: there is none.
+func WholeFrames(driver string, mtu, size int) (enough int, err error) {
+	if mtu <= maxZeroCopyMTU(driver, size) {
+		return size, nil
+	}
+	if page := unix.Getpagesize(); mtu <= maxZeroCopyMTU(driver, page) {
+		enough = page
+	}
+	why := fmt.Sprintf("the driver %s fills only %d bytes of a buffer of %d", driver, usable(driver, size), size)
+	if _, known := fillings[driver]; !known {
+		why = fmt.Sprintf("it is not known whether the driver %s fills more than %d bytes of a buffer of %d", driver,
+			usable(driver, size), size)
+	}
+	return enough, fmt.Errorf("%w: %s, and the MTU is %d", ErrRoom, why, mtu)
+}
+
+// checkZeroCopy returns why frames of the device would not arrive whole in zero-copy mode. It
+// leaves a device without that mode to the kernel, which refuses it.
 func (d device) checkZeroCopy(size int) error {
-	limit := MaxZeroCopyMTU(d.driver, size)
-	if d.mtu <= limit {
+	enough, err := WholeFrames(d.driver, d.mtu, size)
+	if err == nil {
 		return nil
 	}
-	if features, err := netdev.FeaturesOf(d.index); err == nil && features&netdev.ZeroCopy == 0 {
+	if features, unknown := netdev.FeaturesOf(d.index); unknown == nil && features&netdev.ZeroCopy == 0 {
 		return nil
 	}
-	advice := fmt.Sprintf("run `ip link set dev %s mtu %d`", d.name, limit)
-	if page := unix.Getpagesize(); size < page && d.mtu <= MaxZeroCopyMTU(d.driver, page) {
-		advice = fmt.Sprintf("set memory.buffer_size to %dB", page)
+	if enough == 0 {
+		return fmt.Errorf("%w: lower it, or choose copy mode", err)
 	}
-	return fmt.Errorf("%w: buffers of %d bytes are enough for an MTU of %d there, and the MTU is %d: %s",
-		ErrSplit, size, limit, d.mtu, advice)
+	return fmt.Errorf("%w: set memory.buffer_size to %dB", err, enough)
 }

@@ -20,7 +20,7 @@ var (
 	ErrProgram      = errors.New("the device has an XDP program already")
 	ErrNative       = errors.New("the device refuses native XDP")
 	ErrZeroCopy     = errors.New("the device refuses zero-copy mode")
-	ErrSplit        = errors.New("the driver splits frames in zero-copy mode")
+	ErrRoom         = errors.New("buffers are too small for zero-copy mode")
 	ErrReplay       = errors.New("the driver may deliver buffers twice in zero-copy mode, which damages frames")
 	ErrBusy         = errors.New("the device is in use")
 	ErrTagsStripped = errors.New("the device strips VLAN tags")
