@@ -2,7 +2,7 @@
 // namespace has. QEMU emulates the machine, so no KVM and no hardware is needed, and speeds mean
 // nothing. The guest has a kernel of Debian, a few programs and an agent (bench/rig/agent); each
 // of its NICs ends at a tap device in a namespace on the host, where a Peer plays the host behind
-// it. All logic is on this side:
+// it, or at an Adapter, which makes the guest a host that honours PFC. All logic is on this side:
 //
 //	g, err := rig.Boot(ctx, rig.Machine{Driver: rig.IGB, NICs: 2}, log.Printf)
 //	defer g.Close()
@@ -37,9 +37,10 @@ import (
 // Guest is a running virtual machine. Its methods may be called concurrently.
 type Guest struct {
 	protocol.Hello
-	Hosts []*netns.Namespace // by NIC; each has the TapDevice of the NIC
+	Hosts []*netns.Namespace // by NIC; each has the TapDevice of the NIC (none with Adapters)
 
 	lab     *netns.Lab
+	cables  []net.Conn // by NIC, for adapters; each frame is a datagram
 	qemu    *exec.Cmd
 	ended   chan struct{} // closed when QEMU has ended
 	console console
@@ -97,23 +98,20 @@ func (g *Guest) start(ctx context.Context, t Tree, m *Machine, content []byte) e
 		close(g.ended)
 		return err
 	}
-	var taps [][]*os.File
+	var nics [][]*os.File
 	for n := 0; n < m.NICs && err == nil; n++ {
-		var host *netns.Namespace
-		if host, err = g.lab.Namespace(fmt.Sprintf("nic%d", n)); err == nil {
-			var queues []*os.File
-			queues, err = tap(host, m.Queues)
-			taps, g.Hosts = append(taps, queues), append(g.Hosts, host)
-		}
+		var queues []*os.File
+		queues, err = g.addNIC(m, n)
+		nics = append(nics, queues)
 	}
-	monitor, theirMonitor, errMonitor := socketPair()
-	agent, theirAgent, errAgent := socketPair()
+	monitor, theirMonitor, errMonitor := socketPair(unix.SOCK_STREAM)
+	agent, theirAgent, errAgent := socketPair(unix.SOCK_STREAM)
 	if err = errors.Join(err, errMonitor, errAgent); err != nil {
 		close(g.ended)
 		return err
 	}
 	var files descriptors
-	g.qemu, files = m.command(ctx, t, theirMonitor, theirAgent, initrd, taps)
+	g.qemu, files = m.command(ctx, t, theirMonitor, theirAgent, initrd, nics)
 	defer files.close()
 	g.qemu.Stdout, g.qemu.Stderr = &g.console, &g.console
 	if err := g.launch(); err != nil {
@@ -128,6 +126,21 @@ func (g *Guest) start(ctx context.Context, t Tree, m *Machine, content []byte) e
 		return fmt.Errorf("%w; the guest's console:\n%s", err, g.Console())
 	}
 	return nil
+}
+
+// addNIC creates what is behind a NIC, and returns what QEMU needs of it.
+func (g *Guest) addNIC(m *Machine, n int) (queues []*os.File, err error) {
+	if m.Adapters {
+		cable, theirs, err := socketPair(unix.SOCK_DGRAM)
+		g.cables = append(g.cables, cable)
+		return []*os.File{theirs}, err
+	}
+	host, err := g.lab.Namespace(fmt.Sprintf("nic%d", n))
+	if err != nil {
+		return nil, err
+	}
+	g.Hosts = append(g.Hosts, host)
+	return tap(host, m.Queues)
 }
 
 // launch starts QEMU on a thread that exists for as long as QEMU does, because the kernel kills
@@ -163,8 +176,8 @@ func unnamed(content []byte) (*os.File, error) {
 }
 
 // socketPair returns a connection and its other end, for QEMU.
-func socketPair() (net.Conn, *os.File, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+func socketPair(kind int) (net.Conn, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("rig: %w", err)
 	}
@@ -202,6 +215,11 @@ func (g *Guest) Close() error {
 	}
 	if g.agent != nil {
 		g.agent.Close()
+	}
+	for _, c := range g.cables {
+		if c != nil {
+			c.Close()
+		}
 	}
 	return g.lab.Close()
 }

@@ -120,16 +120,8 @@ func newImage(ctx context.Context, t Tree, m *Machine) ([]byte, error) {
 		i.add(d, unix.S_IFDIR|0o755, nil)
 	}
 	i.device("dev/console", 5, 1)
-	programs, err := Programs()
-	if err != nil {
+	if err := i.ownPrograms(m); err != nil {
 		return nil, err
-	}
-	i.add("init", unix.S_IFREG|0o755, programs["agent"])
-	for _, name := range append([]string{"sluice"}, m.Programs...) {
-		if programs[name] == nil {
-			return nil, fmt.Errorf("rig: no program %s", name)
-		}
-		i.add("bin/"+name, unix.S_IFREG|0o755, programs[name])
 	}
 	for _, from := range append([]string{"usr/bin/busybox", "usr/sbin/ethtool"}, m.Tools...) {
 		if err := i.program(t, from); err != nil {
@@ -149,8 +141,27 @@ func newImage(ctx context.Context, t Tree, m *Machine) ([]byte, error) {
 	return i.finish(), nil
 }
 
+// ownPrograms adds the agent and the switch.
+func (i *image) ownPrograms(m *Machine) error {
+	agent := m.Agent
+	if agent == nil || m.Switch {
+		programs, err := Programs()
+		if err != nil {
+			return err
+		}
+		if m.Switch {
+			i.add("bin/sluice", unix.S_IFREG|0o755, programs["sluice"])
+		}
+		if agent == nil {
+			agent = programs["init"]
+		}
+	}
+	i.add("init", unix.S_IFREG|0o755, agent)
+	return nil
+}
+
 // Programs returns the programs of this project for guests, by name, without shared libraries. It
-// builds them on the first call.
+// builds them on the first call, from the source around the working directory.
 var Programs = sync.OnceValues(build)
 
 func build() (map[string][]byte, error) {
@@ -159,7 +170,7 @@ func build() (map[string][]byte, error) {
 		return nil, fmt.Errorf("rig: %w", err)
 	}
 	defer os.RemoveAll(directory)
-	packages := []string{"sluice/cmd/sluice", "sluice/bench/rig/agent"}
+	packages := []string{"sluice/cmd/sluice", "sluice/bench/rig/agent/init"}
 	// Emulation is slow whatever the profile says, and tests share what they compile without it.
 	c := exec.Command("go", append([]string{"build", "-pgo=off", "-ldflags", "-s -w", "-o", directory + "/"},
 		packages...)...)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
+	"sluice/bench/rig/agent"
 	"sluice/bench/rig/protocol"
 )
 
@@ -41,12 +42,16 @@ var (
 type Machine struct {
 	Driver   Driver
 	NICs     int      // eth0, eth1, … in the guest; each ends at a tap device on the host
+	Adapters bool     // each NIC ends at an Adapter instead
 	Queues   int      // of each NIC, for virtio_net; default 1
 	CPUs     int      // default 1
 	Memory   int64    // bytes, default 512 MiB
 	Modules  []string // further ones to load
-	Programs []string // of this project, beside sluice: sluice-lab
+	Switch   bool     // the guest has the program sluice, built from source
 	Tools    []string // further programs of the packages, by path, such as usr/sbin/tc
+	// Agent is a program without shared libraries that runs agent.Main if its first argument is
+	// agent.Command. Without it, one is built from source.
+	Agent []byte
 }
 
 // TapDevice is the name of the device of each NIC, in the NIC's namespace.
@@ -71,6 +76,8 @@ func (m *Machine) complete() error {
 		return errors.New("rig: a machine needs a driver")
 	case m.NICs < 1 || m.NICs > 8:
 		return fmt.Errorf("rig: %d NICs: there must be 1 to 8", m.NICs)
+	case m.Adapters && m.Queues > 1:
+		return errors.New("rig: an adapter has one queue")
 	case m.Queues > 1 && m.Driver.module != "virtio_net":
 		return fmt.Errorf("rig: QEMU gives %s one queue", m.Driver.Name)
 	}
@@ -122,10 +129,11 @@ func (d *descriptors) close() {
 // boot is the kernel's command line. No time is spent on what an emulated guest has no use for:
 // calibration, mitigations, entropy, randomised addresses.
 const boot = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable no_timer_check random.trust_cpu=on " +
-	"audit=0 ipv6.disable=1 noautogroup 8250.nr_uarts=1 rodata=off init_on_alloc=0 cryptomgr.notests"
+	"audit=0 ipv6.disable=1 noautogroup 8250.nr_uarts=1 rodata=off init_on_alloc=0 cryptomgr.notests -- " +
+	agent.Command
 
 // command prepares QEMU for a machine. The files are for the process to inherit.
-func (m *Machine) command(ctx context.Context, t Tree, monitor, agent, initrd *os.File, taps [][]*os.File) (
+func (m *Machine) command(ctx context.Context, t Tree, monitor, control, initrd *os.File, nics [][]*os.File) (
 	*exec.Cmd, descriptors) {
 	var files descriptors
 	args := []string{
@@ -136,10 +144,10 @@ func (m *Machine) command(ctx context.Context, t Tree, monitor, agent, initrd *o
 		"-kernel", string(t) + "/vmlinux", "-initrd", "/proc/self/fd/" + files.add(initrd), "-append", boot,
 		"-serial", "stdio",
 		"-chardev", "socket,id=monitor,fd=" + files.add(monitor), "-mon", "chardev=monitor,mode=control",
-		"-chardev", "socket,id=agent,fd=" + files.add(agent),
+		"-chardev", "socket,id=agent,fd=" + files.add(control),
 		"-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent,name=" + protocol.Port,
 	}
-	for n, queues := range taps {
+	for n, queues := range nics {
 		var fds []string
 		for _, q := range queues {
 			fds = append(fds, files.add(q))
@@ -152,8 +160,11 @@ func (m *Machine) command(ctx context.Context, t Tree, monitor, agent, initrd *o
 			args = append(args, "-device", fmt.Sprintf("pcie-root-port,id=port%d,chassis=%d", n, n+1))
 			device += fmt.Sprintf(",bus=port%d", n)
 		}
-		args = append(args, "-netdev", fmt.Sprintf("tap,id=n%d,vhost=off,fds=%s", n, strings.Join(fds, ":")),
-			"-device", device+",romfile=")
+		netdev := fmt.Sprintf("tap,id=n%d,vhost=off,fds=%s", n, strings.Join(fds, ":"))
+		if m.Adapters {
+			netdev = fmt.Sprintf("dgram,id=n%d,local.type=fd,local.str=%s", n, fds[0])
+		}
+		args = append(args, "-netdev", netdev, "-device", device+",romfile=")
 	}
 	c := t.Command(ctx, "usr/bin/qemu-system-x86_64", args...)
 	c.ExtraFiles = files

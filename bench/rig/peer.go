@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
@@ -19,22 +18,15 @@ import (
 // PFC as it receives it, and compares each byte of each frame. It builds and reads frames and
 // pauses by code of its own, so that it does not share the switch's errors.
 type Peer struct {
-	MAC       frame.MAC
-	in        *netns.Namespace
-	fd        int
-	stop      chan struct{}
-	stopped   chan struct{}
-	lock      sync.Mutex
-	quantum   time.Duration // time of 512 bits at the link's rate
-	pausedFor [8]pause      // by priority
-	flows     map[uint32]*arrivals
-	strange   [][]byte // frames that are of no flow
-}
-
-// pause is what a Peer knows of the pauses of one priority.
-type pause struct {
-	until     time.Time
-	xoff, xon int
+	MAC     frame.MAC
+	in      *netns.Namespace
+	fd      int
+	stop    chan struct{}
+	stopped chan struct{}
+	pauses  pauses
+	lock    sync.Mutex
+	flows   map[uint32]*arrivals
+	strange [][]byte // frames that are of no flow
 }
 
 // Flow is a stream of frames, each of which tells its number in the flow. All its bytes follow from
@@ -121,7 +113,7 @@ type Arrivals struct {
 // pauses are timed.
 func NewPeer(g *Guest, nic int, rate uint64) (*Peer, error) {
 	p := &Peer{MAC: 0x020000000000 + frame.MAC(nic) + 1, in: g.Hosts[nic], stop: make(chan struct{}),
-		stopped: make(chan struct{}), quantum: time.Duration(512 * 1e9 / rate), flows: map[uint32]*arrivals{}}
+		stopped: make(chan struct{}), pauses: pauses{rate: rate}, flows: map[uint32]*arrivals{}}
 	err := p.in.Do(func() (err error) {
 		p.fd, err = openRaw(TapDevice)
 		return err
@@ -131,30 +123,6 @@ func NewPeer(g *Guest, nic int, rate uint64) (*Peer, error) {
 	}
 	go p.receive()
 	return p, nil
-}
-
-// openRaw opens a socket that receives all frames from a device, and none that are sent to it.
-func openRaw(device string) (int, error) {
-	all := uint16(unix.ETH_P_ALL)<<8 | unix.ETH_P_ALL>>8 // in network order
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
-	}
-	i, err := net.InterfaceByName(device)
-	if err == nil {
-		const room = 128 << 20
-		tick := unix.NsecToTimeval(int64(50 * time.Millisecond))
-		err = errors.Join(
-			unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, room),
-			unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_AUXDATA, 1),
-			unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1),
-			unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tick),
-			unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: i.Index}))
-	}
-	if err != nil {
-		return -1, errors.Join(err, unix.Close(fd))
-	}
-	return fd, nil
 }
 
 // Close ends the peer.
@@ -183,38 +151,13 @@ func (p *Peer) receive() {
 	}
 }
 
-// restoreTag returns the n bytes of a frame behind the first four of b, with the tag that the
-// kernel has taken out (packet(7), PACKET_AUXDATA).
-func restoreTag(b []byte, n int, control []byte) []byte {
-	messages, err := unix.ParseSocketControlMessage(control)
-	if err != nil {
-		return b[4 : 4+n]
-	}
-	for _, m := range messages {
-		// struct tpacket_auxdata of linux/if_packet.h: status, len, snaplen, mac, net, vlan_tci,
-		// vlan_tpid
-		if m.Header.Level != unix.SOL_PACKET || m.Header.Type != unix.PACKET_AUXDATA || len(m.Data) < 20 {
-			continue
-		}
-		if binary.NativeEndian.Uint32(m.Data)&unix.TP_STATUS_VLAN_VALID == 0 {
-			continue
-		}
-		copy(b, b[4:16])
-		binary.BigEndian.PutUint16(b[12:], binary.NativeEndian.Uint16(m.Data[18:]))
-		binary.BigEndian.PutUint16(b[14:], binary.NativeEndian.Uint16(m.Data[16:]))
-		return b[:4+n]
-	}
-	return b[4 : 4+n]
-}
-
 // take accounts for a frame.
 func (p *Peer) take(b []byte, now time.Time) {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	if binary.BigEndian.Uint16(b[12:]) == frame.TypeMACControl {
-		p.control(b[14:], now)
+	if p.pauses.take(b, now) {
 		return
 	}
+	p.lock.Lock()
+	defer p.lock.Unlock()
 	at := 12
 	if binary.BigEndian.Uint16(b[at:]) == frame.TypeVLAN {
 		at += 4
@@ -228,27 +171,6 @@ func (p *Peer) take(b []byte, now time.Time) {
 	const enough = 16
 	if len(p.strange) < enough {
 		p.strange = append(p.strange, append([]byte(nil), b...))
-	}
-}
-
-// control obeys a MAC control frame, of which b is what follows the type.
-func (p *Peer) control(b []byte, now time.Time) {
-	const pfc = 0x0101
-	if len(b) < 20 || binary.BigEndian.Uint16(b) != pfc {
-		return
-	}
-	for priority := range p.pausedFor {
-		if b[3]>>priority&1 == 0 {
-			continue
-		}
-		of := &p.pausedFor[priority]
-		quanta := binary.BigEndian.Uint16(b[4+2*priority:])
-		of.until = now.Add(time.Duration(quanta) * p.quantum)
-		if quanta == 0 {
-			of.xon++
-		} else {
-			of.xoff++
-		}
 	}
 }
 
@@ -296,21 +218,16 @@ func (p *Peer) Strange() (frames [][]byte) {
 }
 
 // Pauses returns how often a priority was paused and resumed.
-func (p *Peer) Pauses(priority int) (xoff, xon int) {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	return p.pausedFor[priority].xoff, p.pausedFor[priority].xon
-}
+func (p *Peer) Pauses(priority int) (xoff, xon int) { return p.pauses.counts(priority) }
 
 // PauseTime returns how long the longest pause of a PFC frame lasts.
-func (p *Peer) PauseTime() time.Duration { return 65535 * p.quantum }
+func (p *Peer) PauseTime() time.Duration { return p.pauses.time(65535) }
 
 // Lost returns how many frames this side has lost: for want of room in the socket, or in the device
 // because the guest did not take them.
 func (p *Peer) Lost() (received, sent uint64, err error) {
-	stats, err := unix.GetsockoptTpacketStats(p.fd, unix.SOL_PACKET, unix.PACKET_STATISTICS)
-	if err != nil {
-		return 0, 0, fmt.Errorf("rig: %w", err)
+	if received, err = socketDrops(p.fd); err != nil {
+		return 0, 0, err
 	}
 	err = p.in.Do(func() error {
 		link, err := netlink.LinkByName(TapDevice)
@@ -319,7 +236,7 @@ func (p *Peer) Lost() (received, sent uint64, err error) {
 		}
 		return err
 	})
-	return uint64(stats.Drops), sent, err
+	return received, sent, err
 }
 
 // Transmit sends one frame, whatever is paused.
@@ -362,7 +279,7 @@ func (p *Peer) Send(f *Flow, frames int, rate float64) error {
 	for n := range frames {
 		for {
 			now := time.Now()
-			wait := p.pausedUntil(f.Shape(n)).Sub(now)
+			wait := p.pauses.until(int(f.Shape(n).PCP)).Sub(now)
 			if wait > 0 {
 				due = now.Add(wait)
 			} else {
@@ -387,13 +304,4 @@ func (p *Peer) Send(f *Flow, frames int, rate float64) error {
 		}
 	}
 	return nil
-}
-
-func (p *Peer) pausedUntil(s Shape) time.Time {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	if !s.Tagged {
-		return p.pausedFor[0].until
-	}
-	return p.pausedFor[s.PCP].until
 }

@@ -186,7 +186,7 @@ func TestEvery(t *testing.T) {
 
 // TestArrivals: a peer counts frames that are damaged, come twice or out of order, and no others.
 func TestArrivals(t *testing.T) {
-	p := &Peer{flows: map[uint32]*arrivals{}, quantum: time.Microsecond}
+	p := &Peer{flows: map[uint32]*arrivals{}, pauses: pauses{rate: 512e6}}
 	f := &Flow{ID: 7, Src: 1, Dst: 2, Shape: Every}
 	p.Expect(f)
 	now := time.Now()
@@ -203,13 +203,13 @@ func TestArrivals(t *testing.T) {
 
 // TestPeerIsPaused: a peer knows PFC frames, and how long each lasts.
 func TestPeerIsPaused(t *testing.T) {
-	p := &Peer{quantum: time.Microsecond}
+	p := &Peer{pauses: pauses{rate: 512e6}}
 	b := make([]byte, shortest)
 	copy(b[12:], []byte{0x88, 0x08, 1, 1, 0, 1<<3 | 1<<5})
 	binary.BigEndian.PutUint16(b[18+2*3:], 1000)
 	now := time.Now()
 	p.take(b, now)
-	if until := p.pausedUntil(Shape{Tagged: true, PCP: 3}); until != now.Add(time.Millisecond) {
+	if until := p.pauses.until(3); until != now.Add(time.Millisecond) {
 		t.Errorf("paused for %v", until.Sub(now))
 	}
 	if xoff, xon := p.Pauses(3); xoff != 1 || xon != 0 {

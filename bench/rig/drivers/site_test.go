@@ -59,7 +59,8 @@ func newSite(t *testing.T, r rigged) *site {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	t.Cleanup(cancel)
 	began := time.Now()
-	g, err := rig.Boot(ctx, rig.Machine{Driver: r.driver, NICs: 3, Queues: r.queues, CPUs: r.cpus}, t.Logf)
+	m := rig.Machine{Driver: r.driver, NICs: 3, Switch: true, Queues: r.queues, CPUs: r.cpus}
+	g, err := rig.Boot(ctx, m, t.Logf)
 	must(t, err)
 	t.Logf("the guest runs Linux %s after %.1f s, %.1f s of them its own", g.Kernel, time.Since(began).Seconds(),
 		g.Uptime.Seconds())

@@ -1,7 +1,7 @@
-// Command agent is the first process of a rig's guest: it mounts what programs expect, loads the
+// Package agent is the first process of a rig's guest: it mounts what programs expect, loads the
 // modules of its image, and does what the host asks for (package protocol) until the host goes
 // away.
-package main
+package agent
 
 import (
 	"errors"
@@ -18,7 +18,11 @@ import (
 	"sluice/bench/rig/protocol"
 )
 
-func main() {
+// Command is the first argument of the program, which may have others as well.
+const Command = "agent"
+
+// Main runs the agent until the guest ends. It never returns.
+func Main() {
 	if os.Getpid() != 1 {
 		fmt.Fprintln(os.Stderr, "agent: runs only as the first process of a guest (see bench/rig)")
 		os.Exit(64)
