@@ -166,7 +166,7 @@ func zeroCopying(d *Device) {
 
 // replaying makes a device one whose driver delivers buffers twice in zero-copy mode.
 func replaying(d *Device) {
-	d.Kind, d.Driver, d.XDP = "device", "igb", d.XDP|netdev.ZeroCopy
+	d.Kind, d.Driver, d.XDP, d.RX.Size = "device", "igb", d.XDP|netdev.ZeroCopy, 256
 }
 
 // splitting makes a device one whose driver splits long frames in zero-copy mode.
@@ -359,10 +359,14 @@ var deviceAilments = []ailment{
 	{name: "frames damaged in zero-copy, demanded",
 		text: strings.Replace(twoPorts, "port2, ", "port2, mode: zero-copy, ", 1) +
 			"memory: {buffer_size: 4096B}\n",
-		spoil: device(replaying), status: Warning, about: "port2", say: []string{"igb", "twice"}, fix: "mode: auto",
-		at: "switch.yaml:5:27"},
+		spoil: device(replaying), status: OK, about: "port2", say: []string{"igb", "zero-copy"}},
+	{name: "frames damaged in zero-copy, for lack of buffers", ring: 256,
+		text: strings.Replace(twoPorts, "port2, ", "port2, mode: zero-copy, ", 1) +
+			"memory: {buffer_size: 4096B}\n",
+		spoil: device(replaying), status: Error, about: "port2", say: []string{"runs short", "256 buffers are too few"},
+		fix: "mode: auto", at: "switch.yaml:5:27"},
 	{name: "frames damaged in zero-copy, avoided", spoil: device(replaying), status: OK, about: "port2",
-		say: []string{"igb", "copies each frame", "twice"}},
+		say: []string{"igb", "copies each frame", "runs short of buffers"}},
 	{name: "an unknown driver in zero-copy", spoil: device(func(d *Device) {
 		d.Kind, d.Driver, d.XDP = "device", "new", d.XDP|netdev.ZeroCopy
 	}), status: Warning, about: "port2", say: []string{"not known whether the driver new fills more than 1024"},
@@ -510,7 +514,7 @@ var runningAilments = []ailment{
 		spoil: device(splitting), status: OK, about: "port2",
 		say: []string{"open in mode copy (native)", "fills only 1024"}},
 	{name: "copies for a driver that damages frames", run: func(r *Running) { r.Ports[1].Mode = "copy (native)" },
-		spoil: device(replaying), status: OK, about: "port2", say: []string{"copy (native)", "twice"}},
+		spoil: device(replaying), status: OK, about: "port2", say: []string{"copy (native)", "runs short of buffers"}},
 	{name: "buffers given twice", run: func(r *Running) { r.Ports[1].GivenTwice = 9 },
 		status: Warning, about: "port2", say: []string{"9 buffers", "mode: copy"}},
 	{name: "its gap", run: func(r *Running) { r.Workers[0].GapWaitNS = 1_500_000 },

@@ -194,11 +194,12 @@ func whyCopies(e *examination, p port) string {
 func zeroCopy(e *examination, p port) {
 	d, demanded := p.device, p.Mode == config.ZeroCopy
 	enough, small := afxdp.WholeFrames(d.Driver, d.MTU, e.Config.Memory.BufferSize)
+	_, few := afxdp.ReceiveRing(d.Driver, e.Ring, e.Ring, int(d.RX.Size)) // a ring has as many buffers
 	switch {
 	case afxdp.Replays(d.Driver) && !demanded:
 		e.ok(p.Device, "%s: the kernel copies each frame, because %v", d, afxdp.ErrReplay)
-	case small == nil && afxdp.Replays(d.Driver):
-		e.configured(Warning, p.Device, &p.Mode, "mode: auto", "%s: zero-copy, but %v", d, afxdp.ErrReplay)
+	case small == nil && few != nil && e.Ring > 0:
+		e.configured(Error, p.Device, &p.Mode, "mode: auto", "%s: %v", d, few)
 	case small == nil:
 		e.ok(p.Device, "%s: zero-copy", d)
 	case enough > 0 && demanded:
@@ -254,7 +255,7 @@ func rings(e *examination, p port) {
 	switch rx, tx := p.device.RX, p.device.TX; {
 	case rx.Size == 0:
 		e.ok(p.Device, "no rings of its own, or it does not report their sizes")
-	case rx.Size < few && rx.Most > rx.Size:
+	case rx.Size < few && rx.Most > rx.Size && !(afxdp.Replays(p.device.Driver) && p.Mode == config.ZeroCopy):
 		e.warn(p.Device, fmt.Sprintf("ethtool -G %s rx %d", quoted(p.Device), rx.Most),
 			"its receive ring has %d of %d possible entries: frames are lost there when the kernel is late. "+
 				"Changing the ring may take the link down for a moment", rx.Size, rx.Most)

@@ -183,7 +183,14 @@ func (p *Port) open(c Config, d device) (err error) {
 	if err := d.check(c); err != nil {
 		return err
 	}
-	if p.socket, err = newSocket(c, d.rxRing); err != nil {
+	rx := c.RingSize
+	if c.Mode == ZeroCopy {
+		if rx, err = ReceiveRing(d.driver, c.RingSize, len(c.Fill), d.rxRing); err != nil {
+			return fmt.Errorf("%w: raise memory.buffers, shorten the device's ring with `ethtool -G %s rx …`, or "+
+				"choose copy mode", err, c.Device)
+		}
+	}
+	if p.socket, err = newSocket(c, rx, d.rxRing); err != nil {
 		return err
 	}
 	if n := p.Fill(c.Fill); n < len(c.Fill) {

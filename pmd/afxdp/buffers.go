@@ -14,7 +14,7 @@ type filling struct {
 	unit    int  // bytes: the driver programs a multiple and loses the rest of a buffer
 	accepts int  // bytes: the device accepts frames of this length, whatever its MTU
 	mostMTU int  // bytes: above it the device accepts frames of any length; 0: no such limit
-	replays bool // it delivers buffers twice once the fill ring has run empty
+	replays bool // it delivers buffers twice, and overwrites frames, once the fill ring has run empty
 }
 
 // fillings are the drivers of which this is known, by their source in Linux, and igb also by
@@ -36,9 +36,26 @@ var fillings = map[string]filling{
 	"igb": {unit: 1024, accepts: 1536 + 16, mostMTU: 1510, replays: true},
 }
 
-// Replays reports whether a driver is known to damage frames in zero-copy mode. Auto leaves that
-// mode to other drivers.
+// Replays reports whether a driver is known to damage frames in zero-copy mode when it runs short
+// of buffers. Auto leaves that mode to other drivers.
 func Replays(driver string) bool { return fillings[driver].replays }
+
+// ReceiveRing returns how many entries the RX ring of a port has in zero-copy mode: ring, unless
+// the driver must never run short of buffers. Then an RX ring full of frames leaves some of the
+// port's buffers, even if the device's own ring is full of them, too. ErrReplay: there are too few
+// buffers for that.
+func ReceiveRing(driver string, ring, buffers, deviceRing int) (int, error) {
+	if !Replays(driver) {
+		return ring, nil
+	}
+	const received = 128 // by the worker, which has not replaced them yet
+	rest := buffers - deviceRing - received
+	if rest < 1 {
+		return 0, fmt.Errorf("%w: %d buffers are too few for a device with a receive ring of %d", ErrReplay, buffers,
+			deviceRing)
+	}
+	return min(ring, 1<<(bits.Len(uint(rest))-1)), nil
+}
 
 // room returns how many bytes of frames buffers of size bytes hold, after the space reserved for
 // XDP and this driver.

@@ -39,6 +39,27 @@ func TestReplays(t *testing.T) {
 	}
 }
 
+// TestReceiveRing: with a driver that must not run short of buffers, the frames of a full RX ring,
+// the device's ring and a burst of the worker together have fewer than the port.
+func TestReceiveRing(t *testing.T) {
+	for _, test := range []struct {
+		driver                         string
+		ring, buffers, device, entries int
+	}{
+		{"igb", 4096, 4096, 256, 2048}, {"igb", 4096, 8192, 256, 4096}, {"igb", 4096, 4096, 4096, 0},
+		{"igb", 512, 512, 256, 128}, {"igb", 256, 256, 256, 0}, {"igb", 64, 1024, 0, 64}, {"igc", 64, 64, 256, 64},
+		{"virtio_net", 4096, 4096, 256, 4096},
+	} {
+		n, err := ReceiveRing(test.driver, test.ring, test.buffers, test.device)
+		if n != test.entries || (err == nil) != (n > 0) || err != nil && !errors.Is(err, ErrReplay) {
+			t.Errorf("%+v: %d, %v", test, n, err)
+		}
+		if n > 0 && Replays(test.driver) && n+test.device+64 >= test.buffers {
+			t.Errorf("%+v: %d frames may leave the fill ring empty", test, n)
+		}
+	}
+}
+
 // TestZeroCopyNeedsWholeFrames: the error has the numbers and a fix that helps. The index is of no
 // device, so whether it has zero-copy is unknown.
 func TestZeroCopyNeedsWholeFrames(t *testing.T) {

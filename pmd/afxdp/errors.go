@@ -21,7 +21,7 @@ var (
 	ErrNative       = errors.New("the device refuses native XDP")
 	ErrZeroCopy     = errors.New("the device refuses zero-copy mode")
 	ErrRoom         = errors.New("buffers are too small for zero-copy mode")
-	ErrReplay       = errors.New("the driver may deliver buffers twice in zero-copy mode, which damages frames")
+	ErrReplay       = errors.New("the driver damages frames in zero-copy mode when it runs short of buffers")
 	ErrBusy         = errors.New("the device is in use")
 	ErrTagsStripped = errors.New("the device strips VLAN tags")
 )

@@ -87,7 +87,7 @@ func bindQueue(t *testing.T, device string) error {
 	if err != nil {
 		return err
 	}
-	s, err := newSocket(Config{Memory: newMemory(t, 1<<16), BufferSize: bufferSize, RingSize: 64}, 0)
+	s, err := newSocket(Config{Memory: newMemory(t, 1<<16), BufferSize: bufferSize, RingSize: 64}, 64, 0)
 	if err != nil {
 		return err
 	}

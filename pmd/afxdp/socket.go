@@ -36,21 +36,21 @@ type kernelRing[T any] struct {
 // the flag before its last look at the index. So at least one side sees the other's store.
 func (r *kernelRing[T]) needsWakeup() bool { return r.flags.Load()&unix.XDP_RING_NEED_WAKEUP != 0 }
 
-// newSocket returns an unbound socket. deviceRing is the number of entries of the device's receive
-// ring.
-func newSocket(c Config, deviceRing int) (*socket, error) {
+// newSocket returns an unbound socket, whose RX ring has rx entries. deviceRing is the number of
+// entries of the device's own receive ring.
+func newSocket(c Config, rx, deviceRing int) (*socket, error) {
 	fd, err := unix.Socket(unix.AF_XDP, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, refused(createSocket, err)
 	}
 	s := &socket{fd: fd}
-	if err := s.setUp(c, deviceRing); err != nil {
+	if err := s.setUp(c, rx, deviceRing); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
 
-func (s *socket) setUp(c Config, deviceRing int) error {
+func (s *socket) setUp(c Config, rx, deviceRing int) error {
 	if err := s.register(c); err != nil {
 		return refused(registerMemory, err)
 	}
@@ -65,7 +65,7 @@ func (s *socket) setUp(c Config, deviceRing int) error {
 	// entry, too.
 	s.completion, errs[1] = mapRing[uint64](s.fd, unix.XDP_UMEM_COMPLETION_RING, unix.XDP_UMEM_PGOFF_COMPLETION_RING,
 		at.Cr, 2*c.RingSize)
-	s.rx, errs[2] = mapRing[pmd.Desc](s.fd, unix.XDP_RX_RING, unix.XDP_PGOFF_RX_RING, at.Rx, c.RingSize)
+	s.rx, errs[2] = mapRing[pmd.Desc](s.fd, unix.XDP_RX_RING, unix.XDP_PGOFF_RX_RING, at.Rx, rx)
 	s.tx, errs[3] = mapRing[pmd.Desc](s.fd, unix.XDP_TX_RING, unix.XDP_PGOFF_TX_RING, at.Tx, c.RingSize)
 	if err := errors.Join(errs[:]...); err != nil {
 		return refused(createRing, err)
@@ -219,7 +219,7 @@ func waitFree(queue *unix.SockaddrXDP) error {
 		return fmt.Errorf("map a page: %w", err)
 	}
 	defer func() { _ = unix.Munmap(mem) }()
-	s, err := newSocket(Config{Memory: mem, BufferSize: len(mem), RingSize: 1}, 0)
+	s, err := newSocket(Config{Memory: mem, BufferSize: len(mem), RingSize: 1}, 1, 0)
 	if err != nil {
 		return err
 	}

@@ -262,7 +262,8 @@ func checkDevice(t *testing.T, s *site) {
 
 // checkBurst: frames that come faster than the switch takes them, so that the driver runs short of
 // buffers; then the same while the switch does not run. Most are lost before the switch, but none
-// arrives twice or torn, and then all is well. igb gives such buffers to the switch twice.
+// arrives twice or torn, and then all is well. igb would deliver buffers twice if it ran short of
+// them: its receive ring is shorter than its number of buffers for that reason.
 func checkBurst(t *testing.T, s *site) {
 	const frames = 30000
 	for _, what := range []string{"burst", "burst into a stopped switch"} {
