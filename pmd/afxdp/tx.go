@@ -27,6 +27,10 @@ func (p *Port) TX() (who string, why error) {
 	return TXSocket, why
 }
 
+// RXRing returns how many received frames wait until the port loses further ones, beside those in
+// the device's own ring.
+func (p *Port) RXRing() int { return p.rx.Cap() }
+
 // TXRing returns the number of frames that the port accepts before the first completes.
 func (p *Port) TXRing() int {
 	if p.transmitter != nil {
