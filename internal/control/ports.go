@@ -390,7 +390,11 @@ func (s *Switch) warnOfStalls(p *port) {
 			"and the delay of the peer: raise it",
 			"port", p.Device, "response", p.Response, "two_iterations", least)
 	}
-	if holds := p.RingTime(p.driver.RXRing()); holds < p.Response {
+	ring := s.ring
+	if p.driver != nil {
+		ring = p.driver.RXRing()
+	}
+	if holds := p.RingTime(ring); holds < p.Response {
 		s.log.Warn("response is longer than headroom can help: frames that arrive before the peer stops may find the "+
 			"receive ring full: lower response or in_flight, or raise memory.buffers for a longer ring",
 			"port", p.Device, "response", p.Response, "ring_holds", holds.Round(time.Microsecond))
