@@ -126,11 +126,12 @@ func (d *descriptors) close() {
 	}
 }
 
-// boot is the kernel's command line. No time is spent on what an emulated guest has no use for:
-// calibration, mitigations, entropy, randomised addresses.
-const boot = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable no_timer_check random.trust_cpu=on " +
-	"audit=0 ipv6.disable=1 noautogroup 8250.nr_uarts=1 rodata=off init_on_alloc=0 cryptomgr.notests -- " +
-	agent.Command
+// boot is the kernel's command line. The console shows warnings and errors (level 4 and below). No
+// time is spent on what an emulated guest has no use for: calibration, mitigations, entropy,
+// randomised addresses.
+const boot = "console=ttyS0 loglevel=5 panic=-1 mitigations=off nokaslr tsc=reliable no_timer_check " +
+	"random.trust_cpu=on audit=0 ipv6.disable=1 noautogroup 8250.nr_uarts=1 rodata=off init_on_alloc=0 " +
+	"cryptomgr.notests -- " + agent.Command
 
 // command prepares QEMU for a machine. The files are for the process to inherit.
 func (m *Machine) command(ctx context.Context, t Tree, monitor, control, initrd *os.File, nics [][]*os.File) (
