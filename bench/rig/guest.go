@@ -201,9 +201,6 @@ func (g *Guest) call(method string, argument, result any) error {
 // Console returns what the guest's kernel and QEMU have printed.
 func (g *Guest) Console() string { return g.console.String() }
 
-// Ended is closed when the guest has ended.
-func (g *Guest) Ended() <-chan struct{} { return g.ended }
-
 // Close ends the guest and removes its devices and namespaces.
 func (g *Guest) Close() error {
 	if g.qemu != nil && g.qemu.Process != nil {

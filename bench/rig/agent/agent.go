@@ -64,7 +64,7 @@ func (a *agent) Start(c protocol.Command, number *int) error {
 	}
 	p := &process{Cmd: exec.Command(c.Args[0], c.Args[1:]...)}
 	p.changed = sync.NewCond(&p.lock)
-	p.Stdin, p.Stdout, p.Stderr = bytes.NewReader(c.Stdin), stream{p, &p.stdout}, stream{p, &p.stderr}
+	p.Stdout, p.Stderr = stream{p, &p.stdout}, stream{p, &p.stderr}
 	// what the program has left in the background must not keep it from having ended
 	p.WaitDelay = time.Second
 	if err := p.Cmd.Start(); err != nil {
@@ -157,9 +157,6 @@ func (a *agent) Link(name string, link *protocol.Link) error {
 		Carrier: at.RawFlags&unix.IFF_LOWER_UP != 0}
 	if at.Xdp != nil && at.Xdp.Attached {
 		link.XDP = max(at.Xdp.ProgId, 1)
-	}
-	if at.Statistics != nil {
-		link.RXPackets = at.Statistics.RxPackets
 	}
 	return nil
 }

@@ -55,10 +55,10 @@ func ended(out protocol.Output) bool { return out.Ended }
 func TestRun(t *testing.T) {
 	c := connect(t)
 	var number int
-	command := protocol.Command{Args: []string{"sh", "-c", "cat; echo error >&2; exit 7"}, Stdin: []byte("input")}
+	command := protocol.Command{Args: []string{"sh", "-c", "echo output; echo error >&2; exit 7"}}
 	call(t, c, "Start", command, &number)
 	out := follow(t, c, number, ended)
-	if string(out.Stdout) != "input" || string(out.Stderr) != "error\n" || out.Status != 7 {
+	if string(out.Stdout) != "output\n" || string(out.Stderr) != "error\n" || out.Status != 7 {
 		t.Errorf("%+v", out)
 	}
 	for _, args := range [][]string{nil, {"/no/such/program"}} {

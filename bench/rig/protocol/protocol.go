@@ -31,8 +31,7 @@ type Hello struct {
 
 // Command is a program to start.
 type Command struct {
-	Args  []string // the first is its name or path
-	Stdin []byte
+	Args []string // the first is its name or path
 }
 
 // Position asks for the output of a process from some point on.
@@ -61,11 +60,10 @@ type File struct {
 
 // Link is a network device as the kernel describes it.
 type Link struct {
-	Name      string
-	Flags     uint32 // IFF_ of netdevice(7)
-	Promisc   int    // how often promiscuous mode was asked for
-	XDP       uint32 // the number of the XDP program attached to it; 0: none
-	MTU       int
-	Carrier   bool
-	RXPackets uint64
+	Name    string
+	Flags   uint32 // IFF_ of netdevice(7)
+	Promisc int    // how often promiscuous mode was asked for
+	XDP     uint32 // the number of the XDP program attached to it; 0: none
+	MTU     int
+	Carrier bool
 }
