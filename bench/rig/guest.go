@@ -39,13 +39,14 @@ type Guest struct {
 	protocol.Hello
 	Hosts []*netns.Namespace // by NIC; each has the TapDevice of the NIC (none with Adapters)
 
-	lab     *netns.Lab
-	cables  []net.Conn // by NIC, for adapters; each frame is a datagram
-	qemu    *exec.Cmd
-	ended   chan struct{} // closed when QEMU has ended
-	console console
-	monitor *monitor
-	agent   *rpc.Client
+	lab         *netns.Lab
+	cables      []net.Conn // by NIC, for adapters; each frame is a datagram
+	qemu        *exec.Cmd
+	ended       chan struct{} // closed when QEMU has ended; nil: it was not started
+	connections []net.Conn    // to QEMU, for monitor and agent
+	console     console
+	monitor     *monitor
+	agent       *rpc.Client
 }
 
 // console keeps what a guest prints.
@@ -81,7 +82,7 @@ func Boot(ctx context.Context, m Machine, logf func(format string, args ...any))
 	if err != nil {
 		return nil, err
 	}
-	g := &Guest{ended: make(chan struct{})}
+	g := &Guest{}
 	if g.lab, err = netns.New("rig"); err != nil {
 		return nil, err
 	}
@@ -95,7 +96,6 @@ func Boot(ctx context.Context, m Machine, logf func(format string, args ...any))
 func (g *Guest) start(ctx context.Context, t Tree, m *Machine, content []byte) error {
 	initrd, err := unnamed(content)
 	if err != nil {
-		close(g.ended)
 		return err
 	}
 	var nics [][]*os.File
@@ -106,13 +106,13 @@ func (g *Guest) start(ctx context.Context, t Tree, m *Machine, content []byte) e
 	}
 	monitor, theirMonitor, errMonitor := socketPair(unix.SOCK_STREAM)
 	agent, theirAgent, errAgent := socketPair(unix.SOCK_STREAM)
-	if err = errors.Join(err, errMonitor, errAgent); err != nil {
-		close(g.ended)
-		return err
-	}
+	g.connections = []net.Conn{monitor, agent}
 	var files descriptors
 	g.qemu, files = m.command(ctx, t, theirMonitor, theirAgent, initrd, nics)
 	defer files.close()
+	if err = errors.Join(err, errMonitor, errAgent); err != nil {
+		return err
+	}
 	g.qemu.Stdout, g.qemu.Stderr = &g.console, &g.console
 	if err := g.launch(); err != nil {
 		return err
@@ -146,6 +146,7 @@ func (g *Guest) addNIC(m *Machine, n int) (queues []*os.File, err error) {
 // launch starts QEMU on a thread that exists for as long as QEMU does, because the kernel kills
 // QEMU with the thread that started it.
 func (g *Guest) launch() error {
+	g.ended = make(chan struct{})
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked
@@ -203,17 +204,13 @@ func (g *Guest) Console() string { return g.console.String() }
 
 // Close ends the guest and removes its devices and namespaces.
 func (g *Guest) Close() error {
-	if g.qemu != nil && g.qemu.Process != nil {
-		_ = g.qemu.Process.Kill() // there is nothing in it to keep
+	if g.ended != nil {
+		if g.qemu.Process != nil {
+			_ = g.qemu.Process.Kill() // there is nothing in it to keep
+		}
+		<-g.ended
 	}
-	<-g.ended
-	if g.monitor != nil {
-		g.monitor.connection.Close()
-	}
-	if g.agent != nil {
-		g.agent.Close()
-	}
-	for _, c := range g.cables {
+	for _, c := range slices.Concat(g.connections, g.cables) {
 		if c != nil {
 			c.Close()
 		}

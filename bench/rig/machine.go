@@ -106,6 +106,7 @@ func tap(in *netns.Namespace, queues int) ([]*os.File, error) {
 		return errors.Join(netlink.LinkSetTxQLen(link, tapQueue), netlink.LinkSetUp(link))
 	})
 	if err != nil {
+		descriptors(t.Fds).close()
 		return nil, fmt.Errorf("rig: tap device: %w", err)
 	}
 	return t.Fds, nil
@@ -120,8 +121,8 @@ func (d *descriptors) add(f *os.File) string {
 	return strconv.Itoa(2 + len(*d))
 }
 
-func (d *descriptors) close() {
-	for _, f := range *d {
+func (d descriptors) close() {
+	for _, f := range d {
 		f.Close()
 	}
 }

@@ -2,6 +2,7 @@ package rig
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -20,7 +21,11 @@ func newMonitor(c net.Conn) (*monitor, error) {
 	var greeting struct {
 		QMP *struct{} `json:"QMP"`
 	}
-	if err := m.answers.Decode(&greeting); err != nil || greeting.QMP == nil {
+	err := m.answers.Decode(&greeting)
+	if err == nil && greeting.QMP == nil {
+		err = errors.New("it sent something else")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("rig: no greeting from QEMU: %w", err)
 	}
 	return m, m.do("qmp_capabilities", nil)
