@@ -202,10 +202,16 @@ func (a *apt) choose(ctx context.Context, pins []pin, logf func(string, ...any))
 	return chosen, nil
 }
 
-// download fetches packages into the directory archives.
+// download fetches packages into the directory archives. It first removes files of theirs, since
+// apt takes a damaged one of the right size for the package.
 func (a *apt) download(ctx context.Context, pins []pin) error {
 	args := []string{"-qq", "download"}
 	for _, p := range pins {
+		if old, err := a.file(p); err == nil {
+			if err := os.Remove(old); err != nil {
+				return fmt.Errorf("rig: %w", err)
+			}
+		}
 		args = append(args, p.name+"="+p.version)
 	}
 	_, err := a.run(ctx, "apt-get", args...)

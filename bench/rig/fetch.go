@@ -128,7 +128,8 @@ func (a *apt) verify(p pin) error {
 	}
 	is, err := sum(path)
 	if err == nil && is != p.sha256 {
-		err = fmt.Errorf("rig: %s has SHA-256 %s, but %s is pinned", filepath.Base(path), is, p.sha256)
+		err = fmt.Errorf("rig: %s has SHA-256 %s, but %s is pinned: set %s to another mirror, or pin what this one "+
+			"has by go test ./bench/rig -run Pins -update", path, is, p.sha256, Mirror)
 	}
 	return err
 }
