@@ -170,8 +170,8 @@ func compareVersions(a, b string) int {
 }
 
 // choose replaces the pins that the mirror no longer has by the newest of the same package, whose
-// SHA-256 is empty. It logs each.
-func (a *apt) choose(ctx context.Context, pins []pin, logf func(string, ...any)) ([]pin, error) {
+// SHA-256 is empty.
+func (a *apt) choose(ctx context.Context, pins []pin) ([]pin, error) {
 	versions, err := a.offers(ctx, pins)
 	if err != nil {
 		return nil, err
@@ -196,14 +196,14 @@ func (a *apt) choose(ctx context.Context, pins []pin, logf func(string, ...any))
 			}
 		}
 		is.version = has[0]
-		logf("rig: %s %s, since the mirror has no %s %s any more", is.name, is.version, p.name, p.version)
 		chosen[i] = is
 	}
 	return chosen, nil
 }
 
 // download fetches packages into the directory archives. It first removes files of theirs, since
-// apt takes a damaged one of the right size for the package.
+// apt takes a damaged one of the right size for the package. apt verifies what it fetches: packages
+// that have no SHA-256 yet get theirs.
 func (a *apt) download(ctx context.Context, pins []pin) error {
 	args := []string{"-qq", "download"}
 	for _, p := range pins {
@@ -214,9 +214,20 @@ func (a *apt) download(ctx context.Context, pins []pin) error {
 		}
 		args = append(args, p.name+"="+p.version)
 	}
-	_, err := a.run(ctx, "apt-get", args...)
-	if err != nil {
+	if _, err := a.run(ctx, "apt-get", args...); err != nil {
 		return fmt.Errorf("rig: %w", err)
+	}
+	for i, p := range pins {
+		if p.sha256 != "" {
+			continue
+		}
+		file, err := a.file(p)
+		if err != nil {
+			return err
+		}
+		if pins[i].sha256, err = sum(file); err != nil {
+			return fmt.Errorf("rig: %w", err)
+		}
 	}
 	return nil
 }

@@ -32,15 +32,15 @@ func cacheDirectory() (string, error) {
 }
 
 // Fetch returns the tree of the pinned packages. It fetches and extracts them unless the cache has
-// them; only then it needs the network. Several processes may call it.
+// them; only then it needs the network. Where the mirror no longer has a pinned package, the tree
+// has a successor, which every call logs. Several processes may call Fetch.
 func Fetch(ctx context.Context, logf func(format string, args ...any)) (Tree, error) {
 	directory, err := cacheDirectory()
 	if err != nil {
 		return "", fmt.Errorf("rig: %w", err)
 	}
-	tree := filepath.Join(directory, "tree-"+digest(pinned))
-	if _, err := os.Stat(tree); err == nil {
-		return Tree(tree), nil
+	if tree, ok := cached(directory, logf); ok {
+		return tree, nil
 	}
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		return "", fmt.Errorf("rig: %w", err)
@@ -50,18 +50,64 @@ func Fetch(ctx context.Context, logf func(format string, args ...any)) (Tree, er
 		return "", err
 	}
 	defer unlock()
-	if _, err := os.Stat(tree); err == nil { // another process was faster
-		return Tree(tree), nil
+	if tree, ok := cached(directory, logf); ok { // another process was faster
+		return tree, nil
 	}
 	pins, err := parsePins(pinned)
 	if err != nil {
 		return "", err
 	}
-	files, err := fetch(ctx, directory, pins, logf)
+	chosen, files, err := fetch(ctx, directory, pins, logf)
 	if err != nil {
 		return "", err
 	}
-	return Tree(tree), extract(ctx, files, tree)
+	text := repin(pinned, pins, chosen)
+	if err := os.WriteFile(choice(directory), []byte(text), 0o644); err != nil {
+		return "", fmt.Errorf("rig: %w", err)
+	}
+	logSuccessors(pins, chosen, logf)
+	tree := treeOf(directory, text)
+	return tree, extract(ctx, files, string(tree))
+}
+
+// treeOf returns the tree of a list of pins, which need not exist.
+func treeOf(directory, text string) Tree {
+	return Tree(filepath.Join(directory, "tree-"+digest(text)))
+}
+
+// choice returns the file with the list of the packages that were fetched for the pinned ones.
+func choice(directory string) string { return filepath.Join(directory, "choice-"+digest(pinned)) }
+
+// cached returns the tree that the cache has of the pinned packages, or else of their successors.
+func cached(directory string, logf func(string, ...any)) (Tree, bool) {
+	if tree := treeOf(directory, pinned); tree.exists() {
+		return tree, true
+	}
+	text, err := os.ReadFile(choice(directory))
+	if err != nil || !treeOf(directory, string(text)).exists() {
+		return "", false
+	}
+	pins, errPins := parsePins(pinned)
+	chosen, errChosen := parsePins(string(text))
+	if errPins != nil || errChosen != nil {
+		return "", false
+	}
+	logSuccessors(pins, chosen, logf)
+	return treeOf(directory, string(text)), true
+}
+
+func (t Tree) exists() bool {
+	_, err := os.Stat(string(t))
+	return err == nil
+}
+
+// logSuccessors logs which packages were chosen in place of the pinned ones.
+func logSuccessors(pins, chosen []pin, logf func(string, ...any)) {
+	for i, p := range pins {
+		if is := chosen[i]; is != p {
+			logf("rig: %s %s, since the mirror has no %s %s any more", is.name, is.version, p.name, p.version)
+		}
+	}
 }
 
 // lock waits for a lock between processes.
@@ -76,8 +122,10 @@ func lock(path string) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// fetch returns the files of all packages, of which it fetches those that are missing.
-func fetch(ctx context.Context, directory string, pins []pin, logf func(string, ...any)) ([]string, error) {
+// fetch returns packages and their files, of which it fetches those that are missing. The packages
+// are the pinned ones, or their successors if the mirror no longer has them.
+func fetch(ctx context.Context, directory string, pins []pin, logf func(string, ...any)) (
+	chosen []pin, files []string, err error) {
 	var suites []string
 	for _, p := range pins {
 		if !slices.Contains(suites, p.suite) {
@@ -86,44 +134,43 @@ func fetch(ctx context.Context, directory string, pins []pin, logf func(string, 
 	}
 	a, err := newAPT(ctx, directory, suites)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	chosen = slices.Clone(pins)
 	missing := slices.DeleteFunc(slices.Clone(pins), func(p pin) bool { return a.verify(p) == nil })
 	if len(missing) > 0 {
 		logf("rig: fetching %d packages", len(missing))
 		if _, err := a.run(ctx, "apt-get", "-qq", "update"); err != nil {
-			return nil, fmt.Errorf("rig: %w", err)
+			return nil, nil, fmt.Errorf("rig: %w", err)
 		}
-		chosen, err := a.choose(ctx, missing, logf)
+		found, err := a.choose(ctx, missing)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if err := a.download(ctx, chosen); err != nil {
-			return nil, err
+		if err := a.download(ctx, found); err != nil {
+			return nil, nil, err
 		}
 		for i, p := range missing {
-			pins[slices.Index(pins, p)] = chosen[i]
+			chosen[slices.Index(pins, p)] = found[i]
 		}
 	}
-	var files []string
-	for _, p := range pins {
+	for _, p := range chosen {
 		if err := a.verify(p); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		file, err := a.file(p)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		files = append(files, file)
 	}
-	return files, nil
+	return chosen, files, nil
 }
 
-// verify checks that a package was downloaded and is the pinned one. A package in another version
-// than the pinned one has no SHA-256 here: apt has verified it.
+// verify checks that a package was downloaded and is the pinned one.
 func (a *apt) verify(p pin) error {
 	path, err := a.file(p)
-	if err != nil || p.sha256 == "" {
+	if err != nil {
 		return err
 	}
 	is, err := sum(path)
@@ -146,8 +193,12 @@ func sum(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// extract unpacks packages into a tree, which exists afterwards completely or not at all.
+// extract unpacks packages into a tree, unless it exists. Afterwards it exists completely, or not
+// at all.
 func extract(ctx context.Context, files []string, tree string) error {
+	if Tree(tree).exists() {
+		return nil
+	}
 	partial := tree + ".partial"
 	if err := os.RemoveAll(partial); err != nil {
 		return fmt.Errorf("rig: %w", err)

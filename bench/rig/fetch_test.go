@@ -11,7 +11,8 @@ import (
 )
 
 // fakeMirror replaces apt by programs that offer packages. A package's content is its name, an
-// equals sign and its version. As apt-get does, they keep a file that exists.
+// equals sign and its version. As apt-get does, they keep a file that exists. What dpkg-deb unpacks
+// is enough of a kernel, whose payload it does not compress.
 func fakeMirror(t *testing.T, offered ...pin) {
 	t.Helper()
 	bin := t.TempDir()
@@ -32,7 +33,12 @@ done`)
 	}
 	script("apt-cache", fmt.Sprintf("case \"$*\" in *madison*) cat <<E\n%sE\n;; *) cat <<E\n%sE\nesac\n",
 		&madison, &names))
-	script("dpkg-deb", "exit 1")
+	kernel := filepath.Join(bin, "vmlinuz")
+	must(t, os.WriteFile(kernel, bzImage([]byte("\x28\xb5\x2f\xfd")), 0o644))
+	script("dpkg-deb", fmt.Sprintf(`mkdir -p "$3/usr/lib/modules/7" "$3/%[1]s"
+cp '%[2]s' "$3/usr/lib/modules/7"
+printf '#!/bin/sh\ncat\n' >"$3/%[1]s/ld-linux-x86-64.so.2"
+chmod +x "$3/%[1]s/ld-linux-x86-64.so.2"`, libraries, kernel))
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	t.Setenv(Mirror, "http://mirror")
 }
@@ -51,16 +57,84 @@ func TestDamagedPackage(t *testing.T) {
 	file := filepath.Join(directory, "archives", "qemu_1%3a10_amd64.deb")
 	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
 	must(t, os.WriteFile(file, []byte("damaged"), 0o644))
-	_, err := fetch(t.Context(), directory, []pin{p}, t.Logf)
+	_, _, err := fetch(t.Context(), directory, []pin{p}, t.Logf)
 	must(t, err)
 	if content, err := os.ReadFile(file); err != nil || string(content) != "qemu=1:10" {
 		t.Errorf("the cache has %q, %v", content, err)
 	}
 	p.sha256 = digest64
-	_, err = fetch(t.Context(), directory, []pin{p}, t.Logf)
+	_, _, err = fetch(t.Context(), directory, []pin{p}, t.Logf)
 	for _, say := range []string{file, digest64, Mirror, "-run Pins -update"} {
 		if err == nil || !strings.Contains(err.Error(), say) {
 			t.Errorf("the error does not say %q: %v", say, err)
 		}
+	}
+}
+
+// repinned pins packages for a test, and gives it an empty cache.
+func repinned(t *testing.T, pins ...pin) {
+	t.Helper()
+	old := pinned
+	t.Cleanup(func() { pinned = old })
+	pinned = "# packages\n"
+	for _, p := range pins {
+		pinned += p.line()
+	}
+	t.Setenv(Cache, t.TempDir())
+}
+
+// fetched returns the tree, its log, and whether it was fetched.
+func fetched(t *testing.T) (tree Tree, log string) {
+	t.Helper()
+	tree, err := Fetch(t.Context(), func(format string, args ...any) { log += fmt.Sprintf(format+"\n", args...) })
+	must(t, err)
+	if kernel, err := os.ReadFile(filepath.Join(string(tree), "vmlinux")); err != nil || len(kernel) != 4 {
+		t.Errorf("the tree has a kernel of %d bytes, %v", len(kernel), err)
+	}
+	return tree, log
+}
+
+// TestSuccessor: with packages that the mirror has instead of the pinned ones, the tree is another
+// one, and each call says so.
+func TestSuccessor(t *testing.T) {
+	kernel, qemu := pinOf("linux-binary-7.3.4", "7.3.4-1"), pinOf("qemu", "10")
+	repinned(t, kernel, qemu)
+	pinnedTree := treeOf(os.Getenv(Cache), pinned)
+	fakeMirror(t, pinOf("linux-binary-7.3.12", "7.3.12-1"), pinOf("qemu", "11"))
+	tree, log := fetched(t)
+	if tree == pinnedTree {
+		t.Error("the tree has the name of the pinned packages' tree")
+	}
+	again, logAgain := fetched(t)
+	if again != tree || strings.Contains(logAgain, "fetching") {
+		t.Errorf("the second time the tree is %s, not %s; log: %s", again, tree, logAgain)
+	}
+	for _, log := range []string{log, logAgain} {
+		for _, say := range []string{"linux-binary-7.3.12 7.3.12-1, since the mirror has no linux-binary-7.3.4 7.3.4-1",
+			"qemu 11, since the mirror has no qemu 10"} {
+			if !strings.Contains(log, say) {
+				t.Errorf("the log does not say %q: %s", say, log)
+			}
+		}
+	}
+
+	pinned = repin(pinned, []pin{kernel, qemu}, []pin{pinOf("linux-binary-7.3.12", "7.3.12-1"), pinOf("qemu", "11")})
+	if now, log := fetched(t); now != tree || log != "" {
+		t.Errorf("pinned, the successors are in %s, not in %s; log: %s", now, tree, log)
+	}
+}
+
+// TestFetch: the pinned packages are fetched once, without a word about others.
+func TestFetch(t *testing.T) {
+	qemu := pinOf("qemu", "10")
+	repinned(t, qemu)
+	fakeMirror(t, pinOf("qemu", "11"), qemu)
+	tree, log := fetched(t)
+	if tree != treeOf(os.Getenv(Cache), pinned) || log != "rig: fetching 1 packages\n" {
+		t.Errorf("%s; log: %s", tree, log)
+	}
+	fakeMirror(t)
+	if again, log := fetched(t); again != tree || log != "" {
+		t.Errorf("the second time: %s; log: %s", again, log)
 	}
 }

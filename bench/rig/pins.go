@@ -37,6 +37,19 @@ func parsePins(text string) (pins []pin, err error) {
 	return pins, nil
 }
 
+// line returns the line of a package in a list of pins.
+func (p pin) line() string {
+	return fmt.Sprintf("%s %s %s %s\n", p.suite, p.name, p.version, p.sha256)
+}
+
+// repin returns a list of pins with chosen packages in place of others.
+func repin(text string, pins, chosen []pin) string {
+	for i, p := range pins {
+		text = strings.Replace(text, p.line(), chosen[i].line(), 1)
+	}
+	return text
+}
+
 // digest identifies a list of pins.
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))

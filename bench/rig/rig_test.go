@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"flag"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -61,23 +60,11 @@ func pinNewest(t *testing.T) {
 	must(t, err)
 	_, err = a.run(t.Context(), "apt-get", "-qq", "update")
 	must(t, err)
-	chosen, err := a.choose(t.Context(), pins, func(string, ...any) {})
+	chosen, err := a.choose(t.Context(), pins)
 	must(t, err)
 	must(t, a.download(t.Context(), chosen))
-	text := pinned
-	for i, p := range chosen {
-		file, err := a.file(p)
-		must(t, err)
-		p.sha256, err = sum(file)
-		must(t, err)
-		text = strings.Replace(text, old[i].line(), p.line(), 1)
-	}
-	must(t, os.WriteFile("pins.txt", []byte(text), 0o644))
-	pinned = text
-}
-
-func (p pin) line() string {
-	return fmt.Sprintf("%s %s %s %s\n", p.suite, p.name, p.version, p.sha256)
+	pinned = repin(pinned, old, chosen)
+	must(t, os.WriteFile("pins.txt", []byte(pinned), 0o644))
 }
 
 func TestCompareVersions(t *testing.T) {
