@@ -11,9 +11,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Mirror is the environment variable with the Debian mirror to use, if apt's own sources have none.
@@ -84,8 +87,12 @@ func findMirror(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("rig: apt's sources have no Debian mirror: set %s", Mirror)
 }
 
-// output runs a command and returns its standard output; an error has the other one.
+// output runs a command and returns its standard output; an error has the other one. The command
+// ends with this process.
 func output(c *exec.Cmd) (string, error) {
+	runtime.LockOSThread() // the kernel kills the command with the thread that started it
+	defer runtime.UnlockOSThread()
+	c.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	var errs bytes.Buffer
 	c.Stderr = &errs
 	out, err := c.Output()

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -45,7 +46,7 @@ func Fetch(ctx context.Context, logf func(format string, args ...any)) (Tree, er
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		return "", fmt.Errorf("rig: %w", err)
 	}
-	unlock, err := lock(filepath.Join(directory, "lock"))
+	unlock, err := lock(ctx, filepath.Join(directory, "lock"))
 	if err != nil {
 		return "", err
 	}
@@ -111,15 +112,25 @@ func logSuccessors(pins, chosen []pin, logf func(string, ...any)) {
 }
 
 // lock waits for a lock between processes.
-func lock(path string) (unlock func(), err error) {
+func lock(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("rig: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		return nil, errors.Join(fmt.Errorf("rig: lock %s: %w", path, err), f.Close())
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return func() { f.Close() }, nil
+		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
+			return nil, errors.Join(fmt.Errorf("rig: lock %s: %w", path, err), f.Close())
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("rig: another process has %s: %w", path, ctx.Err()), f.Close())
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
-	return func() { f.Close() }, nil
 }
 
 // fetch returns packages and their files, of which it fetches those that are missing. The packages

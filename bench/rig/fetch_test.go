@@ -1,13 +1,19 @@
 package rig
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // fakeMirror replaces apt by programs that offer packages. A package's content is its name, an
@@ -136,5 +142,65 @@ func TestFetch(t *testing.T) {
 	fakeMirror(t)
 	if again, log := fetched(t); again != tree || log != "" {
 		t.Errorf("the second time: %s; log: %s", again, log)
+	}
+}
+
+// TestLock: a lock has one owner at a time, and waiting for it ends with the context.
+func TestLock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	unlock, err := lock(t.Context(), path)
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan error, 1)
+	go func() {
+		_, err := lock(ctx, path)
+		result <- err
+	}()
+	cancel()
+	select {
+	case err := <-result:
+		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), path) {
+			t.Errorf("waiting ended with %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("waiting has not ended with the context")
+	}
+	unlock()
+	unlock, err = lock(t.Context(), path)
+	must(t, err)
+	unlock()
+}
+
+// patience bounds what a test waits for.
+const patience = 20 * time.Second
+
+// TestCommandEnds: a command ends with the process that runs it.
+func TestCommandEnds(t *testing.T) {
+	const variable = "SLUICE_RIG_TEST_FILE"
+	if file := os.Getenv(variable); file != "" {
+		_, err := output(exec.Command("sh", "-c", `echo $$ >"$1.new"; mv "$1.new" "$1"; exec sleep 60`, "sh", file))
+		t.Fatal("the command has ended: ", err)
+	}
+	file := filepath.Join(t.TempDir(), "pid")
+	c := exec.Command("/proc/self/exe", "-test.run", "^TestCommandEnds$")
+	c.Env = append(os.Environ(), variable+"="+file)
+	must(t, c.Start())
+	eventually(t, "the command runs", func() bool { _, err := os.Stat(file); return err == nil })
+	pid, err := os.ReadFile(file)
+	must(t, err)
+	must(t, c.Process.Signal(unix.SIGKILL))
+	_ = c.Wait()
+	eventually(t, "the command has ended", func() bool { // nobody may have waited for it yet
+		stat, err := os.ReadFile(filepath.Join("/proc", strings.TrimSpace(string(pid)), "stat"))
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	})
+}
+
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", patience, what)
+		}
 	}
 }
