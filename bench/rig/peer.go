@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ type Peer struct {
 	fd      int
 	stop    chan struct{}
 	stopped chan struct{}
+	sending sync.RWMutex // held by senders while they use fd, which Close closes
 	pauses  pauses
 	lock    sync.Mutex
 	flows   map[uint32]*arrivals
@@ -125,10 +127,12 @@ func NewPeer(g *Guest, nic int, rate uint64) (*Peer, error) {
 	return p, nil
 }
 
-// Close ends the peer.
+// Close ends the peer. What is being sent ends with net.ErrClosed.
 func (p *Peer) Close() error {
 	close(p.stop)
 	<-p.stopped
+	p.sending.Lock()
+	defer p.sending.Unlock()
 	return unix.Close(p.fd)
 }
 
@@ -241,6 +245,13 @@ func (p *Peer) Lost() (received, sent uint64, err error) {
 
 // Transmit sends one frame, whatever is paused.
 func (p *Peer) Transmit(b []byte) error {
+	p.sending.RLock()
+	defer p.sending.RUnlock()
+	select {
+	case <-p.stop:
+		return net.ErrClosed
+	default:
+	}
 	for {
 		_, err := unix.Write(p.fd, b)
 		if !errors.Is(err, unix.EINTR) {
@@ -288,7 +299,11 @@ func (p *Peer) Send(f *Flow, frames int, rate float64) error {
 			if rate == 0 || wait <= 0 {
 				break
 			}
-			time.Sleep(min(wait, time.Millisecond)) // a pause may end early
+			select {
+			case <-p.stop:
+				return fmt.Errorf("rig: send: %w", net.ErrClosed)
+			case <-time.After(min(wait, time.Millisecond)): // a pause may end early
+			}
 		}
 		for err := p.Transmit(f.Frame(n)); err != nil; err = p.Transmit(f.Frame(n)) {
 			if !errors.Is(err, unix.ENOBUFS) {

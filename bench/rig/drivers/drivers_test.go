@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -144,29 +145,15 @@ func checkPause(t *testing.T, s *site) {
 	const rate, seconds, size = 300, 3, 300
 	const frames = rate * seconds
 	paused, other := s.flow(0, 2, rig.Fixed(size, lossless)), s.flow(0, 2, rig.Fixed(size, lossy))
-	stop, stopped := make(chan struct{}), make(chan error, 1)
-	go func() { // as a peer does whose pauses last: repeated before they end
-		for {
-			select {
-			case <-stop:
-				stopped <- s.peers[2].Pause(1<<lossless, 0)
-				return
-			case <-time.After(s.peers[2].PauseTime() / 8):
-				if err := s.peers[2].Pause(1<<lossless, 65535); err != nil {
-					stopped <- err
-					return
-				}
-			}
-		}
-	}()
+	resume := keepPaused(s.peers[2], lossless)
+	defer func() { _ = resume() }() // in case the test fails before
 	time.Sleep(time.Second)
 	x, y := s.send(0, paused, frames, rate), s.send(0, other, frames, rate)
 	must(t, <-y) // x is paused in turn
 	s.drain(t, 2, frames, other)
 	s.exact(t, 2, other, frames, "class that is not paused")
 	held := s.peers[2].Got(paused).Frames
-	close(stop)
-	must(t, errors.Join(<-stopped, <-x))
+	must(t, errors.Join(resume(), <-x))
 	// what is with the device when a pause comes still leaves, and a guest that is late may let
 	// one lapse
 	if held > frames/3 {
@@ -178,6 +165,30 @@ func checkPause(t *testing.T, s *site) {
 		t.Errorf("the switch says of the pause: %+v", p)
 	}
 	s.conserves(t)
+}
+
+// keepPaused has a peer pause a class until resume is called, as a peer does whose pauses last: it
+// repeats them before they end.
+func keepPaused(p *rig.Peer, cos int) (resume func() error) {
+	stop, stopped := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				stopped <- p.Pause(1<<cos, 0)
+				return
+			case <-time.After(p.PauseTime() / 8):
+				if err := p.Pause(1<<cos, 65535); err != nil {
+					stopped <- err
+					return
+				}
+			}
+		}
+	}()
+	return sync.OnceValue(func() error {
+		close(stop)
+		return <-stopped
+	})
 }
 
 // checkReload: a reload changes the speed of a port while lossless frames pass.
