@@ -98,8 +98,10 @@ func (f *Flow) Frame(n int) []byte {
 type arrivals struct {
 	flow *Flow
 	Arrivals
-	seen map[int]bool
-	last [kinds]int // highest number by class: untagged frames have that of PCP 0
+	seen   map[int]bool
+	last   [kinds]int // highest number by class: untagged frames have that of PCP 0
+	judged bool
+	known  int // faults when it was judged, or when Late was called
 }
 
 // Arrivals counts the frames of a flow that arrived.
@@ -110,6 +112,9 @@ type Arrivals struct {
 	Disordered int // after a later one of the same class
 	At         []time.Time
 }
+
+// Faults returns how many frames arrived that should not have, or not then.
+func (a Arrivals) Faults() int { return a.Damaged + a.Twice + a.Disordered }
 
 // NewPeer plays the host behind a NIC of a guest. The rate is that of the link in bit/s, by which
 // pauses are timed.
@@ -211,6 +216,28 @@ func (p *Peer) Got(f *Flow) Arrivals {
 	a := p.flows[f.ID].Arrivals
 	a.At = append([]time.Time(nil), a.At...)
 	return a
+}
+
+// Judge returns what Got does. Faults that come after it are for Late to return.
+func (p *Peer) Judge(f *Flow) Arrivals {
+	p.lock.Lock()
+	a := p.flows[f.ID]
+	a.judged, a.known = true, a.Faults()
+	p.lock.Unlock()
+	return p.Got(f)
+}
+
+// Late returns the flows that have had faults since they were judged, or since the last call.
+func (p *Peer) Late() (flows []*Flow) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	for _, a := range p.flows {
+		if now := a.Faults(); a.judged && now > a.known {
+			a.known = now
+			flows = append(flows, a.flow)
+		}
+	}
+	return flows
 }
 
 // Strange returns the first frames that arrived of no flow, and forgets them.

@@ -188,6 +188,33 @@ func TestArrivals(t *testing.T) {
 	}
 }
 
+// TestLate: a peer knows what comes wrongly after a flow was judged, and says so once.
+func TestLate(t *testing.T) {
+	p := &Peer{flows: map[uint32]*arrivals{}}
+	f, other := &Flow{ID: 7, Shape: Every}, &Flow{ID: 8, Shape: Every}
+	p.Expect(f)
+	p.Expect(other)
+	take := func(f *Flow, n int) { p.take(f.Frame(n), time.Now()) }
+	for _, n := range []int{0, 0, 1} {
+		take(f, n)
+		take(other, n) // which nobody judges
+	}
+	if a := p.Judge(f); a.Frames != 2 || a.Twice != 1 || a.Faults() != 1 {
+		t.Errorf("%+v", a)
+	}
+	take(f, 2)
+	if late := p.Late(); len(late) > 0 {
+		t.Errorf("late faults of %d flows before there was one", len(late))
+	}
+	take(f, 2)
+	if late := p.Late(); len(late) != 1 || late[0] != f {
+		t.Errorf("late faults of %d flows, not of the one with a frame twice", len(late))
+	}
+	if late := p.Late(); len(late) > 0 {
+		t.Errorf("late faults of %d flows for the second time", len(late))
+	}
+}
+
 // TestPeerIsPaused: a peer knows PFC frames, and how long each lasts.
 func TestPeerIsPaused(t *testing.T) {
 	p := &Peer{pauses: pauses{rate: 512e6}}

@@ -245,6 +245,7 @@ func checkCapture(t *testing.T, s *site) {
 	}
 	s.drain(t, 1, frames, f)
 	s.exact(t, 1, f, frames, "captured")
+	s.conserves(t)
 }
 
 // checkCable: a port is down while its cable is out, and forwards when it is back.

@@ -44,6 +44,7 @@ type site struct {
 	sw      *rig.Process // the switch; nil: it does not run
 	initial string       // settings of the devices before the switch ran first
 	flows   uint32
+	judged  map[*rig.Flow]string // what they are
 	devices []string
 }
 
@@ -64,7 +65,7 @@ func newSite(t *testing.T, r rigged) *site {
 	must(t, err)
 	t.Logf("the guest runs Linux %s after %.1f s, %.1f s of them its own", g.Kernel, time.Since(began).Seconds(),
 		g.Uptime.Seconds())
-	s := &site{rigged: r, guest: g}
+	s := &site{rigged: r, guest: g, judged: map[*rig.Flow]string{}}
 	t.Cleanup(func() { s.close(t) })
 	for n := range g.Hosts {
 		s.devices = append(s.devices, fmt.Sprintf("eth%d", n))
@@ -269,11 +270,16 @@ func (s *site) drain(t *testing.T, at int, frames int, flows ...*rig.Flow) {
 	})
 }
 
+// judge returns what has arrived of a flow. Later faults are for conserves to report.
+func (s *site) judge(at int, f *rig.Flow, what string) rig.Arrivals {
+	s.judged[f] = what
+	return s.peers[at].Judge(f)
+}
+
 // exact reports what of a flow did not arrive exactly once, unharmed and in order.
 func (s *site) exact(t *testing.T, at int, f *rig.Flow, frames int, what string) {
 	t.Helper()
-	a := s.peers[at].Got(f)
-	if a.Frames != frames || a.Damaged+a.Twice+a.Disordered > 0 {
+	if a := s.judge(at, f, what); a.Frames != frames || a.Faults() > 0 {
 		received, sent, err := s.peers[at].Lost()
 		t.Errorf("%s: %d of %d frames arrived; %d damaged, %d twice, %d out of order; lost by the host: %d, "+
 			"%d, %v", what,
@@ -284,13 +290,14 @@ func (s *site) exact(t *testing.T, at int, f *rig.Flow, frames int, what string)
 // intact reports frames that arrived damaged, twice or out of order. Others may be lost.
 func (s *site) intact(t *testing.T, at int, f *rig.Flow, what string) {
 	t.Helper()
-	if a := s.peers[at].Got(f); a.Damaged+a.Twice+a.Disordered > 0 {
+	if a := s.judge(at, f, what); a.Faults() > 0 {
 		t.Errorf("%s: %d frames arrived; %d damaged, %d twice, %d out of order", what, a.Frames, a.Damaged, a.Twice,
 			a.Disordered)
 	}
 }
 
-// conserves checks that every frame and every buffer is accounted for. No frame may be under way.
+// conserves checks that every frame and every buffer is accounted for, and that no flow has had
+// faults since it was judged. No frame may be under way.
 func (s *site) conserves(t *testing.T) {
 	t.Helper()
 	var of state.Switch
@@ -323,6 +330,13 @@ func (s *site) conserves(t *testing.T) {
 		}
 		if w.CellsInUse != 0 {
 			t.Errorf("worker %d: %d cells in use", w.Number, w.CellsInUse)
+		}
+	}
+	for _, p := range s.peers {
+		for _, f := range p.Late() {
+			a := p.Got(f)
+			t.Errorf("%s: more faults afterwards: %d frames damaged, %d twice, %d out of order", s.judged[f], a.Damaged,
+				a.Twice, a.Disordered)
 		}
 	}
 }
