@@ -3,6 +3,7 @@ package drivers
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -34,8 +35,9 @@ var checks = []struct {
 	{"restore", checkRestore},
 }
 
-func (r rigged) test(t *testing.T) {
-	s := newSite(t, r)
+func (r rigged) test(t *testing.T) { newSite(t, r).test(t) }
+
+func (s *site) test(t *testing.T) {
 	s.start(t)
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) {
@@ -60,7 +62,9 @@ func TestVirtioQueues(t *testing.T) {
 }
 
 func TestIGB(t *testing.T) {
-	rigged{driver: rig.IGB, mode: "zero-copy", shows: "zero-copy", buffer: 4096}.test(t)
+	s := newSite(t, rigged{driver: rig.IGB, mode: "zero-copy", shows: "zero-copy", buffer: 4096})
+	t.Run("buffers", func(t *testing.T) { checkBuffers(t, s, 2048, 4096) })
+	s.test(t)
 }
 
 // In zero-copy mode igb fills only 1024 bytes of such buffers and would split longer frames, and it
@@ -75,6 +79,29 @@ func TestVMXNET3(t *testing.T) {
 
 func TestE1000E(t *testing.T) {
 	rigged{driver: rig.E1000E, mode: "auto", shows: "copy (generic)", buffer: 2048}.test(t)
+}
+
+// checkBuffers: with buffers in which frames would not arrive whole no port opens, and the log says
+// which would do. The devices stay as they were.
+func checkBuffers(t *testing.T, s *site, size, enough int) {
+	small := *s
+	small.buffer = size
+	must(t, s.guest.WriteFile(file, []byte(small.configuration(outRate)), 0o644))
+	var err error
+	small.sw, err = s.guest.Start("sluice", "run", "-c", file)
+	must(t, err)
+	refused := small.sw.Await(patience, len(s.devices), "port stays absent",
+		"buffers are too small for zero-copy mode", fmt.Sprintf("set memory.buffer_size to %dB", enough))
+	must(t, errors.Join(refused, small.sw.Await(patience, 1, "msg=forwarding")))
+	for _, p := range small.state(t).Ports {
+		if p.Up {
+			t.Errorf("%s is up, in mode %s", p.Name, p.Mode)
+		}
+	}
+	if r := small.stop(t, unix.SIGTERM); r.Status != 0 {
+		t.Errorf("status %d: %s", r.Status, r.Stderr)
+	}
+	until(t, "the devices are as before", func() bool { return s.settings(t) == s.initial })
 }
 
 // checkMode: the switch uses the driver in the mode that it can.
