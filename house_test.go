@@ -79,6 +79,7 @@ var mayImport = map[string][]string{
 	"bench/rig/agent":        {"bench/rig/protocol"},
 	"bench/rig/agent/init":   {"bench/rig/agent"},
 	"bench/rig/protocol":     {},
+	"bench/rig/rigtest":      {"bench/rig", "internal/state"},
 	"bench/sim":              {"*", "bench/host"},
 	"bench/sim/adversary":    {"*"},
 	"bench/bed":              {"*", "bench", "bench/host/live", "bench/netns"},

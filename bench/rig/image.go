@@ -19,8 +19,9 @@ import (
 
 // applets are the programs of busybox that a guest has.
 var applets = []string{
-	"cat", "cp", "date", "dmesg", "echo", "env", "free", "grep", "head", "ip", "kill", "ls", "mkdir", "mount", "mv",
-	"ping", "ps", "rm", "sh", "sleep", "sysctl", "tail", "top", "true", "uname", "uptime",
+	"cat", "cp", "date", "dd", "dmesg", "echo", "env", "free", "grep", "head", "ip", "kill", "ls",
+	"mkdir", "mount", "mv", "ping", "ps", "rm", "sh", "sha256sum", "sleep", "sysctl", "tail", "top",
+	"true", "uname", "uptime",
 }
 
 // image is a file system for a guest to begin with: a cpio archive in the format newc

@@ -15,12 +15,13 @@ import (
 	"sluice/internal/frame"
 )
 
-// Peer is the host behind a NIC. It sends and receives on a raw socket of the tap device, honours
-// PFC as it receives it, and compares each byte of each frame. It builds and reads frames and
-// pauses by code of its own, so that it does not share the switch's errors.
+// Peer is the host behind a NIC, or behind another device. It sends and receives on a raw socket of
+// the device, honours PFC as it receives it, and compares each byte of each frame. It builds and
+// reads frames and pauses by code of its own, so that it does not share the switch's errors.
 type Peer struct {
 	MAC     frame.MAC
 	in      *netns.Namespace
+	device  string
 	fd      int
 	stop    chan struct{}
 	stopped chan struct{}
@@ -29,6 +30,7 @@ type Peer struct {
 	lock    sync.Mutex
 	flows   map[uint32]*arrivals
 	strange [][]byte // frames that are of no flow
+	other   func(frame []byte)
 }
 
 // Flow is a stream of frames, each of which tells its number in the flow. All its bytes follow from
@@ -119,14 +121,19 @@ func (a Arrivals) Faults() int { return a.Damaged + a.Twice + a.Disordered }
 // NewPeer plays the host behind a NIC of a guest. The rate is that of the link in bit/s, by which
 // pauses are timed.
 func NewPeer(g *Guest, nic int, rate uint64) (*Peer, error) {
-	p := &Peer{MAC: 0x020000000000 + frame.MAC(nic) + 1, in: g.Hosts[nic], stop: make(chan struct{}),
-		stopped: make(chan struct{}), pauses: pauses{rate: rate}, flows: map[uint32]*arrivals{}}
+	return NewPeerOn(g.Hosts[nic], TapDevice, 0x020000000000+frame.MAC(nic)+1, rate)
+}
+
+// NewPeerOn plays a host that has a device of a namespace.
+func NewPeerOn(in *netns.Namespace, device string, mac frame.MAC, rate uint64) (*Peer, error) {
+	p := &Peer{MAC: mac, in: in, device: device, stop: make(chan struct{}), stopped: make(chan struct{}),
+		pauses: pauses{rate: rate}, flows: map[uint32]*arrivals{}}
 	err := p.in.Do(func() (err error) {
-		p.fd, err = openRaw(TapDevice)
+		p.fd, err = openRaw(device)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("rig: socket on %s: %w", TapDevice, err)
+		return nil, fmt.Errorf("rig: socket on %s: %w", device, err)
 	}
 	go p.receive()
 	return p, nil
@@ -176,6 +183,10 @@ func (p *Peer) take(b []byte, now time.Time) {
 			a.take(b, int(binary.BigEndian.Uint64(b[at+6:])), now)
 			return
 		}
+	}
+	if p.other != nil {
+		p.other(b)
+		return
 	}
 	const enough = 16
 	if len(p.strange) < enough {
@@ -248,6 +259,14 @@ func (p *Peer) Strange() (frames [][]byte) {
 	return frames
 }
 
+// Watch has a function look at each frame of no flow from now on, in the order of arrival. Strange
+// does not have them. The function must not keep the frame.
+func (p *Peer) Watch(look func(frame []byte)) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	p.other = look
+}
+
 // Pauses returns how often a priority was paused and resumed.
 func (p *Peer) Pauses(priority int) (xoff, xon int) { return p.pauses.counts(priority) }
 
@@ -261,7 +280,7 @@ func (p *Peer) Lost() (received, sent uint64, err error) {
 		return 0, 0, err
 	}
 	err = p.in.Do(func() error {
-		link, err := netlink.LinkByName(TapDevice)
+		link, err := netlink.LinkByName(p.device)
 		if err == nil {
 			sent = link.Attrs().Statistics.TxDropped
 		}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/rig"
+	"sluice/bench/rig/rigtest"
 )
 
 // checks are what every rig is tested for, in this order, by one guest.
@@ -86,13 +87,13 @@ func TestE1000E(t *testing.T) {
 func checkBuffers(t *testing.T, s *site, size, enough int) {
 	small := *s
 	small.buffer = size
-	must(t, s.guest.WriteFile(file, []byte(small.configuration(outRate)), 0o644))
+	rigtest.Must(t, s.guest.WriteFile(file, []byte(small.configuration(outRate)), 0o644))
 	var err error
 	small.sw, err = s.guest.Start("sluice", "run", "-c", file)
-	must(t, err)
-	refused := small.sw.Await(patience, len(s.devices), "port stays absent",
+	rigtest.Must(t, err)
+	refused := small.sw.Await(rigtest.Patience, len(s.devices), "port stays absent",
 		"buffers are too small for zero-copy mode", fmt.Sprintf("set memory.buffer_size to %dB", enough))
-	must(t, errors.Join(refused, small.sw.Await(patience, 1, "msg=forwarding")))
+	rigtest.Must(t, errors.Join(refused, small.sw.Await(rigtest.Patience, 1, "msg=forwarding")))
 	for _, p := range small.state(t).Ports {
 		if p.Up {
 			t.Errorf("%s is up, in mode %s", p.Name, p.Mode)
@@ -101,7 +102,7 @@ func checkBuffers(t *testing.T, s *site, size, enough int) {
 	if r := small.stop(t, unix.SIGTERM); r.Status != 0 {
 		t.Errorf("status %d: %s", r.Status, r.Stderr)
 	}
-	until(t, "the devices are as before", func() bool { return s.settings(t) == s.initial })
+	rigtest.Until(t, "the devices are as before", func() bool { return s.settings(t) == s.initial })
 }
 
 // checkMode: the switch uses the driver in the mode that it can.
@@ -117,28 +118,9 @@ func checkMode(t *testing.T, s *site) {
 	}
 }
 
-// whole sends frames of all lengths and tags both ways between two peers, all of which must arrive.
-func whole(t *testing.T, s *site, a, b, frames int) {
-	t.Helper()
-	there, back := s.flow(a, b, rig.Every), s.flow(b, a, rig.Every)
-	const rate = 800
-	one, other := s.send(a, there, frames, rate), s.send(b, back, frames, rate)
-	must(t, errors.Join(<-one, <-other))
-	s.drain(t, b, frames, there)
-	s.drain(t, a, frames, back)
-	s.exact(t, b, there, frames, "one way")
-	s.exact(t, a, back, frames, "the other way")
-	for n, p := range s.peers {
-		if strange := p.Strange(); len(strange) > 0 {
-			f := strange[0]
-			t.Errorf("peer %d got frames of no flow; the first has %d bytes: %x…", n, len(f), f[:min(len(f), 48)])
-		}
-	}
-}
-
 // checkIdentity: frames of all lengths and tags pass unchanged.
 func checkIdentity(t *testing.T, s *site) {
-	whole(t, s, 0, 1, rig.Lengths)
+	s.Whole(t, 0, 1, rig.Lengths)
 	s.conserves(t)
 }
 
@@ -146,20 +128,20 @@ func checkIdentity(t *testing.T, s *site) {
 // one: they are paused, and lose nothing.
 func checkOverload(t *testing.T, s *site) {
 	const size, rate, frames = 1000, 2400, 3000 // 98 % of the line
-	a, b := s.flow(0, 2, rig.Fixed(size, lossless)), s.flow(1, 2, rig.Fixed(size, lossless))
-	c := s.flow(0, 2, rig.Fixed(size, lossy))
-	x, y, z := s.send(0, a, frames, rate), s.send(1, b, frames, rate), s.send(0, c, frames, rate)
-	must(t, errors.Join(<-x, <-y, <-z))
-	s.drain(t, 2, frames, a, b)
-	s.drain(t, 2, -1, c)
-	s.exact(t, 2, a, frames, "lossless, first sender")
-	s.exact(t, 2, b, frames, "lossless, second sender")
-	s.intact(t, 2, c, "lossy")
+	a, b := s.Flow(0, 2, rig.Fixed(size, lossless)), s.Flow(1, 2, rig.Fixed(size, lossless))
+	c := s.Flow(0, 2, rig.Fixed(size, lossy))
+	x, y, z := s.Send(0, a, frames, rate), s.Send(1, b, frames, rate), s.Send(0, c, frames, rate)
+	rigtest.Must(t, errors.Join(<-x, <-y, <-z))
+	s.Drain(t, 2, frames, a, b)
+	s.Drain(t, 2, -1, c)
+	s.Exact(t, 2, a, frames, "lossless, first sender")
+	s.Exact(t, 2, b, frames, "lossless, second sender")
+	s.Intact(t, 2, c, "lossy")
 	for n := range 2 {
-		if xoff, xon := s.peers[n].Pauses(lossless); xoff == 0 || xon == 0 {
+		if xoff, xon := s.Peers[n].Pauses(lossless); xoff == 0 || xon == 0 {
 			t.Errorf("sender %d was paused %d times and resumed %d times", n, xoff, xon)
 		}
-		if xoff, _ := s.peers[n].Pauses(lossy); xoff > 0 {
+		if xoff, _ := s.Peers[n].Pauses(lossy); xoff > 0 {
 			t.Errorf("sender %d was paused %d times in a lossy class", n, xoff)
 		}
 	}
@@ -171,23 +153,23 @@ func checkOverload(t *testing.T, s *site) {
 func checkPause(t *testing.T, s *site) {
 	const rate, seconds, size = 300, 3, 300
 	const frames = rate * seconds
-	paused, other := s.flow(0, 2, rig.Fixed(size, lossless)), s.flow(0, 2, rig.Fixed(size, lossy))
-	resume := keepPaused(s.peers[2], lossless)
+	paused, other := s.Flow(0, 2, rig.Fixed(size, lossless)), s.Flow(0, 2, rig.Fixed(size, lossy))
+	resume := keepPaused(s.Peers[2], lossless)
 	defer func() { _ = resume() }() // in case the test fails before
 	time.Sleep(time.Second)
-	x, y := s.send(0, paused, frames, rate), s.send(0, other, frames, rate)
-	must(t, <-y) // x is paused in turn
-	s.drain(t, 2, frames, other)
-	s.exact(t, 2, other, frames, "class that is not paused")
-	held := s.peers[2].Got(paused).Frames
-	must(t, errors.Join(resume(), <-x))
+	x, y := s.Send(0, paused, frames, rate), s.Send(0, other, frames, rate)
+	rigtest.Must(t, <-y) // x is paused in turn
+	s.Drain(t, 2, frames, other)
+	s.Exact(t, 2, other, frames, "class that is not paused")
+	held := s.Peers[2].Got(paused).Frames
+	rigtest.Must(t, errors.Join(resume(), <-x))
 	// what is with the device when a pause comes still leaves, and a guest that is late may let
 	// one lapse
 	if held > frames/3 {
 		t.Errorf("%d of %d frames arrived while their class was paused", held, frames)
 	}
-	s.drain(t, 2, frames, paused)
-	s.exact(t, 2, paused, frames, "class that was paused")
+	s.Drain(t, 2, frames, paused)
+	s.Exact(t, 2, paused, frames, "class that was paused")
 	if p := s.state(t).Ports[2].ByCoS[lossless].PauseReceived; p.Pauses == 0 || p.PausedNS < int64(time.Second) {
 		t.Errorf("the switch says of the pause: %+v", p)
 	}
@@ -221,19 +203,19 @@ func keepPaused(p *rig.Peer, cos int) (resume func() error) {
 // checkReload: a reload changes the speed of a port while lossless frames pass.
 func checkReload(t *testing.T, s *site) {
 	const frames, rate = 1200, 400
-	f := s.flow(0, 2, rig.Fixed(300, lossless))
-	done := s.send(0, f, frames, rate)
+	f := s.Flow(0, 2, rig.Fixed(300, lossless))
+	done := s.Send(0, f, frames, rate)
 	before := s.state(t).Configuration.Generation
-	must(t, s.guest.WriteFile(file, []byte(s.configuration(outRate/2)), 0o644))
+	rigtest.Must(t, s.guest.WriteFile(file, []byte(s.configuration(outRate/2)), 0o644))
 	s.run(t, "sluice", "reload")
-	must(t, <-done)
-	s.drain(t, 2, frames, f)
-	s.exact(t, 2, f, frames, "over a reload")
+	rigtest.Must(t, <-done)
+	s.Drain(t, 2, frames, f)
+	s.Exact(t, 2, f, frames, "over a reload")
 	now := s.state(t)
 	if now.Configuration.Generation != before+1 || now.Ports[2].Speed != outRate/2 {
 		t.Errorf("generation %d after %d, speed %d", now.Configuration.Generation, before, now.Ports[2].Speed)
 	}
-	must(t, s.guest.WriteFile(file, []byte(s.configuration(outRate)), 0o644))
+	rigtest.Must(t, s.guest.WriteFile(file, []byte(s.configuration(outRate)), 0o644))
 	s.run(t, "sluice", "reload")
 	s.conserves(t)
 }
@@ -241,28 +223,28 @@ func checkReload(t *testing.T, s *site) {
 // checkCapture: a capture has the frames as they came.
 func checkCapture(t *testing.T, s *site) {
 	const frames, path = 200, "/tmp/capture.pcapng"
-	f := s.flow(0, 1, rig.Every)
+	f := s.Flow(0, 1, rig.Every)
 	c, err := s.guest.Start("sluice", "capture", "--port", "eth0", "--direction", "rx", "--count", "200",
 		"--duration", "30s", "-w", path)
-	must(t, err)
-	until(t, "the capture has begun", func() bool { _, err := s.guest.ReadFile(path); return err == nil })
+	rigtest.Must(t, err)
+	rigtest.Until(t, "the capture has begun", func() bool { _, err := s.guest.ReadFile(path); return err == nil })
 	time.Sleep(time.Second)
-	must(t, <-s.send(0, f, frames, 400))
-	r, err := c.Wait(patience)
-	must(t, err)
+	rigtest.Must(t, <-s.Send(0, f, frames, 400))
+	r, err := c.Wait(rigtest.Patience)
+	rigtest.Must(t, err)
 	if r.Status != 0 {
 		t.Fatalf("status %d: %s", r.Status, r.Stderr)
 	}
 	data, err := s.guest.ReadFile(path)
-	must(t, err)
+	rigtest.Must(t, err)
 	reader, err := pcapgo.NewNgReader(bytes.NewReader(data), pcapgo.DefaultNgReaderOptions)
-	must(t, err)
+	rigtest.Must(t, err)
 	for n := 0; ; n++ {
 		frame, _, err := reader.ReadPacketData()
 		if errors.Is(err, io.EOF) && n == frames {
 			break
 		}
-		must(t, err)
+		rigtest.Must(t, err)
 		if !bytes.Equal(frame, f.Frame(n)) {
 			t.Fatalf("frame %d was captured as %x, not %x", n, frame, f.Frame(n))
 		}
@@ -270,20 +252,20 @@ func checkCapture(t *testing.T, s *site) {
 	if n := bytes.Count(data, []byte("verdict=forwarded")); n != frames {
 		t.Errorf("the capture says of %d frames that they were forwarded, not of %d", n, frames)
 	}
-	s.drain(t, 1, frames, f)
-	s.exact(t, 1, f, frames, "captured")
+	s.Drain(t, 1, frames, f)
+	s.Exact(t, 1, f, frames, "captured")
 	s.conserves(t)
 }
 
 // checkCable: a port is down while its cable is out, and forwards when it is back.
 func checkCable(t *testing.T, s *site) {
-	must(t, s.guest.SetLink(2, false))
+	rigtest.Must(t, s.guest.SetLink(2, false))
 	s.awaitPorts(t, true, true, false)
-	whole(t, s, 0, 1, 200)
-	must(t, s.guest.SetLink(2, true))
+	s.Whole(t, 0, 1, 200)
+	rigtest.Must(t, s.guest.SetLink(2, true))
 	s.awaitPorts(t, true, true, true)
 	s.announce(t)
-	whole(t, s, 0, 2, 400)
+	s.Whole(t, 0, 2, 400)
 	s.conserves(t)
 }
 
@@ -291,11 +273,11 @@ func checkCable(t *testing.T, s *site) {
 func checkDevice(t *testing.T, s *site) {
 	s.run(t, "ip", "link", "set", "eth2", "down")
 	s.awaitPorts(t, true, true, false)
-	whole(t, s, 0, 1, 200)
+	s.Whole(t, 0, 1, 200)
 	s.run(t, "ip", "link", "set", "eth2", "up")
 	s.awaitPorts(t, true, true, true)
 	s.announce(t)
-	whole(t, s, 2, 1, 400)
+	s.Whole(t, 2, 1, 400)
 	s.conserves(t)
 }
 
@@ -306,18 +288,21 @@ func checkDevice(t *testing.T, s *site) {
 func checkBurst(t *testing.T, s *site) {
 	const frames = 30000
 	for _, what := range []string{"burst", "burst into a stopped switch"} {
-		f := s.flow(0, 1, rig.Fixed(64, lossy))
+		f := s.Flow(0, 1, rig.Fixed(64, lossy))
 		if what != "burst" {
-			must(t, s.sw.Signal(unix.SIGSTOP))
+			rigtest.Must(t, s.sw.Signal(unix.SIGSTOP))
 		}
-		must(t, <-s.send(0, f, frames, 0))
-		must(t, s.sw.Signal(unix.SIGCONT))
-		s.drain(t, 1, -1, f)
-		s.intact(t, 1, f, what)
+		rigtest.Must(t, <-s.Send(0, f, frames, 0))
+		rigtest.Must(t, s.sw.Signal(unix.SIGCONT))
+		s.Drain(t, 1, -1, f)
+		s.Intact(t, 1, f, what)
 		p := s.state(t).Ports[0]
 		t.Logf("%s: %d of %d frames arrived; so far %d buffers given twice, fill ring empty %d, receive ring full %d",
-			what, s.peers[1].Got(f).Frames, frames, p.GivenTwice, p.Driver.RXFillEmpty, p.Driver.RXRingFull)
-		whole(t, s, 0, 1, 400)
+			what, s.Peers[1].Got(f).Frames, frames, p.GivenTwice, p.Driver.RXFillEmpty, p.Driver.RXRingFull)
+		if p.GivenTwice > 0 {
+			t.Errorf("%s: the driver delivered %d buffers twice", what, p.GivenTwice)
+		}
+		s.Whole(t, 0, 1, 400)
 	}
 	s.conserves(t)
 }
@@ -325,20 +310,20 @@ func checkBurst(t *testing.T, s *site) {
 // checkStall: the process is stopped while frames come in.
 func checkStall(t *testing.T, s *site) {
 	const frames, rate = 6000, 3000
-	a, b := s.flow(0, 1, rig.Every), s.flow(1, 0, rig.Every)
-	x, y := s.send(0, a, frames, rate), s.send(1, b, frames, rate)
+	a, b := s.Flow(0, 1, rig.Every), s.Flow(1, 0, rig.Every)
+	x, y := s.Send(0, a, frames, rate), s.Send(1, b, frames, rate)
 	for range 3 {
-		must(t, s.sw.Signal(unix.SIGSTOP))
+		rigtest.Must(t, s.sw.Signal(unix.SIGSTOP))
 		time.Sleep(400 * time.Millisecond)
-		must(t, s.sw.Signal(unix.SIGCONT))
+		rigtest.Must(t, s.sw.Signal(unix.SIGCONT))
 		time.Sleep(200 * time.Millisecond)
 	}
-	must(t, errors.Join(<-x, <-y))
-	s.drain(t, 1, -1, a)
-	s.drain(t, 0, -1, b)
-	s.intact(t, 1, a, "stalled, one way")
-	s.intact(t, 0, b, "stalled, the other way")
-	whole(t, s, 0, 1, 400)
+	rigtest.Must(t, errors.Join(<-x, <-y))
+	s.Drain(t, 1, -1, a)
+	s.Drain(t, 0, -1, b)
+	s.Intact(t, 1, a, "stalled, one way")
+	s.Intact(t, 0, b, "stalled, the other way")
+	s.Whole(t, 0, 1, 400)
 	s.conserves(t)
 }
 
@@ -348,8 +333,8 @@ func checkKill(t *testing.T, s *site) {
 		t.Errorf("status %d", r.Status)
 	}
 	s.start(t)
-	whole(t, s, 0, 1, 400)
-	whole(t, s, 1, 2, 200)
+	s.Whole(t, 0, 1, 400)
+	s.Whole(t, 1, 2, 200)
 	s.conserves(t)
 }
 
@@ -362,9 +347,9 @@ func checkRestore(t *testing.T, s *site) {
 	if left := s.run(t, "ls", "-A", "/run/sluice/devices"); left != "" {
 		t.Errorf("settings of devices that nobody has restored: %s", left)
 	}
-	until(t, "the devices have their links again", func() bool {
+	rigtest.Until(t, "the devices have their links again", func() bool {
 		l, err := s.guest.Link("eth1")
-		must(t, err)
+		rigtest.Must(t, err)
 		return l.Carrier
 	})
 	time.Sleep(time.Second)
@@ -378,8 +363,8 @@ func checkRestore(t *testing.T, s *site) {
 // the console has warnings, and all that came before.
 func checkConsole(t *testing.T, s *site) {
 	const last = "the last warning"
-	must(t, s.guest.WriteFile("/dev/kmsg", []byte("<4>"+last+"\n"), 0))
-	until(t, "the console shows warnings", func() bool { return strings.Contains(s.guest.Console(), last) })
+	rigtest.Must(t, s.guest.WriteFile("/dev/kmsg", []byte("<4>"+last+"\n"), 0))
+	rigtest.Until(t, "the console shows warnings", func() bool { return strings.Contains(s.guest.Console(), last) })
 	console := s.guest.Console()
 	for _, word := range []string{"BUG", "WARNING", "Oops", "stall", "Call Trace"} {
 		if strings.Contains(console, word) {

@@ -1,0 +1,94 @@
+// Package rigtest has what tests of rigs share: what they need, waits, flows between peers, and the
+// conservation of frames and buffers.
+package rigtest
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"sluice/bench/rig"
+	"sluice/internal/state"
+)
+
+// Patience bounds every wait. Emulation makes a guest a hundred times slower than this machine, and
+// the machine may have others to serve.
+const Patience = 60 * time.Second
+
+// Need skips a test that nobody has asked for, or that lacks privileges.
+func Need(t *testing.T) {
+	t.Helper()
+	if os.Getenv("SLUICE_RIG") != "1" {
+		t.Skip("takes minutes and fetches 150 MB the first time: make rig")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: network namespaces and tap devices")
+	}
+}
+
+// Must fails the test on an error.
+func Must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Until waits until done returns true.
+func Until(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(Patience); !done(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", Patience, what)
+		}
+	}
+}
+
+// Run runs a program in a guest that must succeed, and returns its output.
+func Run(t *testing.T, g *rig.Guest, args ...string) string {
+	t.Helper()
+	r, err := g.Run(args...)
+	Must(t, err)
+	if r.Status != 0 {
+		t.Fatalf("%v: status %d: %s%s", args, r.Status, r.Stdout, r.Stderr)
+	}
+	return r.Stdout
+}
+
+// Conserves checks that a switch accounts for every frame and every buffer. No frame may be under
+// way.
+func Conserves(t *testing.T, get func() state.Switch) {
+	t.Helper()
+	var of state.Switch
+	Until(t, "queues and rings are empty", func() bool {
+		of = get()
+		for _, p := range of.Ports {
+			if p.Buffers.Queued+p.Buffers.Sending > 0 {
+				return false
+			}
+		}
+		return true
+	})
+	if of.LosslessDropsTotal > 0 {
+		t.Errorf("%d lossless frames dropped", of.LosslessDropsTotal)
+	}
+	var in, out uint64
+	buffers := map[int]int{}
+	for _, p := range of.Ports {
+		in += p.Received + p.FloodCopies - p.Control.Frames
+		out += p.Sent + p.Dropped
+		buffers[p.Worker] += p.Buffers.Filled + p.Buffers.Spare
+	}
+	if in != out {
+		t.Errorf("%d frames came in, %d left or were dropped", in, out)
+	}
+	for _, w := range of.Workers {
+		if w.Free+buffers[w.Number] != w.Buffers {
+			t.Errorf("worker %d: %d buffers are free, %d with drivers to receive, of %d", w.Number, w.Free,
+				buffers[w.Number], w.Buffers)
+		}
+		if w.CellsInUse != 0 {
+			t.Errorf("worker %d: %d cells in use", w.Number, w.CellsInUse)
+		}
+	}
+}
