@@ -44,7 +44,7 @@ type site struct {
 }
 
 // newSite boots a guest for a test.
-func newSite(t *testing.T, r rigged) *site {
+func newSite(t testing.TB, r rigged) *site {
 	t.Helper()
 	rigtest.Need(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
@@ -76,7 +76,7 @@ func newSite(t *testing.T, r rigged) *site {
 	return s
 }
 
-func (s *site) close(t *testing.T) {
+func (s *site) close(t testing.TB) {
 	s.Close(t)
 	if t.Failed() {
 		t.Logf("console of the guest:\n%s", s.guest.Console())
@@ -90,13 +90,13 @@ func (s *site) close(t *testing.T) {
 }
 
 // run runs a program in the guest that must succeed, and returns its output.
-func (s *site) run(t *testing.T, args ...string) string {
+func (s *site) run(t testing.TB, args ...string) string {
 	t.Helper()
 	return rigtest.Run(t, s.guest, args...)
 }
 
 // settings describes the devices as others than the switch see them.
-func (s *site) settings(t *testing.T) string {
+func (s *site) settings(t testing.TB) string {
 	t.Helper()
 	var all strings.Builder
 	for _, d := range s.devices {
@@ -138,7 +138,7 @@ metrics: {listen: none}
 }
 
 // start starts the switch and waits until all ports forward.
-func (s *site) start(t *testing.T) {
+func (s *site) start(t testing.TB) {
 	t.Helper()
 	rigtest.Must(t, s.guest.WriteFile(file, []byte(s.configuration(outRate)), 0o644))
 	var err error
@@ -157,14 +157,14 @@ func (s *site) start(t *testing.T) {
 }
 
 // state asks the switch for its state.
-func (s *site) state(t *testing.T) (of state.Switch) {
+func (s *site) state(t testing.TB) (of state.Switch) {
 	t.Helper()
 	rigtest.Must(t, json.Unmarshal([]byte(s.run(t, "sluice", "show", "--json")), &of))
 	return of
 }
 
 // awaitPorts waits until the ports are up or down.
-func (s *site) awaitPorts(t *testing.T, up ...bool) {
+func (s *site) awaitPorts(t testing.TB, up ...bool) {
 	t.Helper()
 	rigtest.Until(t, fmt.Sprintf("ports are up: %v", up), func() bool {
 		for i, p := range s.state(t).Ports {
@@ -177,7 +177,7 @@ func (s *site) awaitPorts(t *testing.T, up ...bool) {
 }
 
 // announce has the switch learn where all peers are.
-func (s *site) announce(t *testing.T) {
+func (s *site) announce(t testing.TB) {
 	t.Helper()
 	rigtest.Until(t, "the switch knows all peers", func() bool {
 		for _, p := range s.Peers {
@@ -200,13 +200,13 @@ func (s *site) announce(t *testing.T) {
 
 // conserves checks that every frame and every buffer is accounted for, and that no flow has had
 // faults since it was judged. No frame may be under way.
-func (s *site) conserves(t *testing.T) {
+func (s *site) conserves(t testing.TB) {
 	t.Helper()
 	s.Conserves(t, func() state.Switch { return s.state(t) })
 }
 
 // stop ends the switch by a signal and returns its result.
-func (s *site) stop(t *testing.T, signal unix.Signal) rig.Result {
+func (s *site) stop(t testing.TB, signal unix.Signal) rig.Result {
 	t.Helper()
 	rigtest.Must(t, s.sw.Signal(signal))
 	r, err := s.sw.Wait(rigtest.Patience)

@@ -17,7 +17,7 @@ type Net struct {
 }
 
 // Close ends the peers.
-func (n *Net) Close(t *testing.T) {
+func (n *Net) Close(t testing.TB) {
 	t.Helper()
 	for _, p := range n.Peers {
 		if err := p.Close(); err != nil {
@@ -42,7 +42,7 @@ func (n *Net) Send(from int, f *rig.Flow, frames int, rate float64) <-chan error
 }
 
 // Drain waits until no more frames of the flows arrive at a peer, or so many of each have.
-func (n *Net) Drain(t *testing.T, at int, frames int, flows ...*rig.Flow) {
+func (n *Net) Drain(t testing.TB, at int, frames int, flows ...*rig.Flow) {
 	t.Helper()
 	const quiet = 2 * time.Second
 	last, since := -1, time.Now()
@@ -70,7 +70,7 @@ func (n *Net) judge(at int, f *rig.Flow, what string) rig.Arrivals {
 }
 
 // Exact reports what of a flow did not arrive exactly once, unharmed and in order.
-func (n *Net) Exact(t *testing.T, at int, f *rig.Flow, frames int, what string) {
+func (n *Net) Exact(t testing.TB, at int, f *rig.Flow, frames int, what string) {
 	t.Helper()
 	if a := n.judge(at, f, what); a.Frames != frames || a.Faults() > 0 {
 		received, sent, err := n.Peers[at].Lost()
@@ -80,7 +80,7 @@ func (n *Net) Exact(t *testing.T, at int, f *rig.Flow, frames int, what string) 
 }
 
 // Intact reports frames that arrived damaged, twice or out of order. Others may be lost.
-func (n *Net) Intact(t *testing.T, at int, f *rig.Flow, what string) {
+func (n *Net) Intact(t testing.TB, at int, f *rig.Flow, what string) {
 	t.Helper()
 	if a := n.judge(at, f, what); a.Faults() > 0 {
 		t.Errorf("%s: %d frames arrived; %d damaged, %d twice, %d out of order", what, a.Frames, a.Damaged, a.Twice,
@@ -90,7 +90,7 @@ func (n *Net) Intact(t *testing.T, at int, f *rig.Flow, what string) {
 
 // Conserves checks that a switch accounts for every frame and every buffer, and that no flow has
 // had faults since it was judged. No frame may be under way.
-func (n *Net) Conserves(t *testing.T, get func() state.Switch) {
+func (n *Net) Conserves(t testing.TB, get func() state.Switch) {
 	t.Helper()
 	Conserves(t, get)
 	for _, p := range n.Peers {
@@ -104,7 +104,7 @@ func (n *Net) Conserves(t *testing.T, get func() state.Switch) {
 
 // Whole sends frames of all lengths and tags both ways between two peers, all of which must arrive,
 // and no others.
-func (n *Net) Whole(t *testing.T, a, b, frames int) {
+func (n *Net) Whole(t testing.TB, a, b, frames int) {
 	t.Helper()
 	there, back := n.Flow(a, b, rig.Every), n.Flow(b, a, rig.Every)
 	const rate = 800

@@ -16,7 +16,7 @@ import (
 const Patience = 60 * time.Second
 
 // Need skips a test that nobody has asked for, or that lacks privileges.
-func Need(t *testing.T) {
+func Need(t testing.TB) {
 	t.Helper()
 	if os.Getenv("SLUICE_RIG") != "1" {
 		t.Skip("takes minutes and fetches 150 MB the first time: make rig")
@@ -27,7 +27,7 @@ func Need(t *testing.T) {
 }
 
 // Must fails the test on an error.
-func Must(t *testing.T, err error) {
+func Must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func Must(t *testing.T, err error) {
 }
 
 // Until waits until done returns true.
-func Until(t *testing.T, what string, done func() bool) {
+func Until(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(Patience); !done(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -45,7 +45,7 @@ func Until(t *testing.T, what string, done func() bool) {
 }
 
 // Run runs a program in a guest that must succeed, and returns its output.
-func Run(t *testing.T, g *rig.Guest, args ...string) string {
+func Run(t testing.TB, g *rig.Guest, args ...string) string {
 	t.Helper()
 	r, err := g.Run(args...)
 	Must(t, err)
@@ -57,7 +57,7 @@ func Run(t *testing.T, g *rig.Guest, args ...string) string {
 
 // Conserves checks that a switch accounts for every frame and every buffer. No frame may be under
 // way.
-func Conserves(t *testing.T, get func() state.Switch) {
+func Conserves(t testing.TB, get func() state.Switch) {
 	t.Helper()
 	var of state.Switch
 	Until(t, "queues and rings are empty", func() bool {

@@ -1,0 +1,77 @@
+package drivers
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/bench/rig"
+	"sluice/bench/rig/rigtest"
+)
+
+// BenchmarkModes compares zero-copy with copy mode: in each round, a switch in one guest forwards
+// as many frames as it can in either mode, for the same time. It reports the median of the ratios
+// of the two numbers, their least and their most. The numbers themselves are those of an emulated
+// machine and mean nothing.
+//
+//	SLUICE_RIG=1 go test ./bench/rig/drivers -run - -bench Modes -benchtime 5x
+func BenchmarkModes(b *testing.B) {
+	for _, driver := range []rigged{{driver: rig.VirtioNet, buffer: 2048}, {driver: rig.IGB, buffer: 4096}} {
+		for _, bytes := range []int{64, 1514} {
+			b.Run(fmt.Sprintf("%s/%d", driver.driver.Name, bytes), func(b *testing.B) { compareModes(b, driver, bytes) })
+		}
+	}
+}
+
+func compareModes(b *testing.B, r rigged, bytes int) {
+	s := newSite(b, r)
+	var ratios []float64
+	for round := 0; b.Loop(); round++ {
+		modes := []string{"copy", "zero-copy"}
+		if round%2 == 1 {
+			slices.Reverse(modes)
+		}
+		forwarded := map[string]float64{}
+		for _, mode := range modes {
+			forwarded[mode] = float64(forwardsIn(b, s, mode, bytes))
+		}
+		ratios = append(ratios, forwarded["zero-copy"]/forwarded["copy"])
+		b.Logf("round %d: zero-copy/copy %.2f", round+1, ratios[round])
+	}
+	slices.Sort(ratios)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(ratios[len(ratios)/2], "zero-copy/copy")
+	b.ReportMetric(ratios[0], "least")
+	b.ReportMetric(ratios[len(ratios)-1], "most")
+}
+
+// forwardsIn returns how many frames of some bytes the switch forwards in some seconds in a mode,
+// when there are more than it can forward.
+func forwardsIn(b *testing.B, s *site, mode string, bytes int) int {
+	const warmUp, lasts, tooMany = time.Second, 3 * time.Second, 60e3 // frames/s
+	s.mode = mode
+	s.start(b)
+	defer s.stop(b, unix.SIGTERM)
+	for _, p := range s.state(b).Ports {
+		if !strings.HasPrefix(p.Mode, mode) {
+			b.Fatalf("%s: mode %s, not %s", p.Name, p.Mode, mode)
+		}
+	}
+	f := s.Flow(0, 1, rig.Fixed(bytes, lossy))
+	sent := s.Send(0, f, int(tooMany*(warmUp+lasts).Seconds()), tooMany)
+	time.Sleep(warmUp)
+	before := s.Peers[1].Got(f).Frames
+	time.Sleep(lasts)
+	n := s.Peers[1].Got(f).Frames - before
+	rigtest.Must(b, <-sent)
+	s.Drain(b, 1, -1, f)
+	s.Intact(b, 1, f, mode)
+	if n == 0 {
+		b.Fatalf("nothing forwarded in mode %s", mode)
+	}
+	return n
+}
