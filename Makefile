@@ -24,8 +24,8 @@ test-all: build ## every test, half an hour
 	@echo "test-all: every package; lossless forwarding again with the transmitter; shared data again under the race detector"
 	@scripts/test all
 
-rig: ## the switch with real drivers in virtual machines, ten minutes (root; no KVM)
-	@echo "rig: virtio_net, igb, vmxnet3 and e1000e in QEMU"
+rig: ## the switch with drivers and stacks of virtual machines, fifteen minutes (root; no KVM)
+	@echo "rig: virtio_net, igb, vmxnet3 and e1000e in QEMU, Linux peers, RDMA"
 	@scripts/rig
 
 demo: build ## three hosts, 2:1 into one port: lossless loses nothing

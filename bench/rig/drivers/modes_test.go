@@ -20,9 +20,9 @@ import (
 //
 //	SLUICE_RIG=1 go test ./bench/rig/drivers -run - -bench Modes -benchtime 5x
 func BenchmarkModes(b *testing.B) {
-	for _, driver := range []rigged{{driver: rig.VirtioNet, buffer: 2048}, {driver: rig.IGB, buffer: 4096}} {
+	for _, r := range []rigged{{driver: rig.VirtioNet, buffer: 2048}, {driver: rig.IGB, buffer: 4096}} {
 		for _, bytes := range []int{64, 1514} {
-			b.Run(fmt.Sprintf("%s/%d", driver.driver.Name, bytes), func(b *testing.B) { compareModes(b, driver, bytes) })
+			b.Run(fmt.Sprintf("%s/%d", r.driver.Name, bytes), func(b *testing.B) { compareModes(b, r, bytes) })
 		}
 	}
 }
