@@ -123,7 +123,7 @@ func TestConfined(t *testing.T) {
 	put := napiOf(t, s.Home, "port2")
 
 	program.OnLink(t, s.Home, "port2", netlink.LinkDel)
-	p.Await(1, `msg="device gone or set down" port=port2`)
+	p.Await(1, `msg="port closed" port=port2`)
 	if err := s.Lab.Veth(s.Home, "port2", s.Hosts[1], program.HostDevice, netns.Queues(2)); err != nil {
 		t.Fatal(err)
 	}

@@ -121,19 +121,19 @@ func TestDeviceCannotBeOpened(t *testing.T) {
 		spoil func(*testing.T, program.Site)
 		say   []string // what a log line must contain
 	}{
-		{"it has a program", foreignProgram, []string{"port stays absent", "sluice.yaml:3:14", "port2",
+		{"it has a program", foreignProgram, []string{"port stays down", "sluice.yaml:3:14", "port2",
 			"somebody_elses", "id ", "stop its owner", "ip link set dev port2 xdp off"}},
-		{"it is down", on(netlink.LinkSetDown), []string{"port waits", "sluice.yaml:3:14", "port2", "is down",
+		{"it is down", on(netlink.LinkSetDown), []string{"port waits", "sluice.yaml:3:14", "port2", "is set down",
 			"ip link set dev port2 up"}},
 		{"its MTU is too large", on(func(l netlink.Link) error { return netlink.LinkSetMTU(l, 3000) }),
-			[]string{"port stays absent", "sluice.yaml:3:14", "port2", "MTU 3000", "ip link set dev port2 mtu 1646",
+			[]string{"port stays down", "sluice.yaml:3:14", "port2", "MTU 3000", "ip link set dev port2 mtu 1646",
 				"larger buffers"}},
 		{"its MTU is too small", on(func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1400) }),
-			[]string{"port stays absent", "sluice.yaml:3:", "port2", "1400", "ip link set port2 mtu 1500"}},
+			[]string{"port stays down", "sluice.yaml:3:", "port2", "1400", "ip link set port2 mtu 1500"}},
 		{"it is in use", func(t *testing.T, s program.Site) {
 			other := program.StartSwitch(t, s.Home, strings.Replace(good, "  - {device: port1, speed: 1G}\n", "", 1))
 			t.Cleanup(func() { other.Stop() })
-		}, []string{"port stays absent", "sluice.yaml:3:14", "port2", "in use", "stop that process first"}},
+		}, []string{"port stays down", "sluice.yaml:3:14", "port2", "in use", "stop that process first"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := program.NewSite(t, 2)

@@ -81,13 +81,13 @@ var faults = []fault{
 	{name: "out of descriptors", strike: func(x *scene) {
 		restore := x.starve()
 		x.replace(func() {})
-		x.Await(1, "port stays absent", "too many open files")
+		x.Await(1, "port stays down", "too many open files")
 		restore()
 	}},
 	{name: "device set down, out of descriptors", strike: func(x *scene) {
 		restore := x.starve()
 		program.OnLink(x.t, x.Home, "port3", netlink.LinkSetDown)
-		x.Await(1, "device gone or set down", "port=port3")
+		x.Await(1, "port closed", "port=port3")
 		restore()
 		program.OnLink(x.t, x.Home, "port3", netlink.LinkSetUp)
 	}},
@@ -103,7 +103,7 @@ var faults = []fault{
 			}
 			f.Close()
 		})
-		x.Await(1, "port stays absent", "no space left on device")
+		x.Await(1, "port stays down", "no space left on device")
 		if err := os.Remove(filler); err != nil {
 			x.t.Fatal(err)
 		}
@@ -128,7 +128,7 @@ var faults = []fault{
 			program.OnLink(x.t, x.Home, to, netlink.LinkSetUp)
 		}
 		rename("port3", "other0")
-		x.Await(1, "device gone or set down", "port=port3")
+		x.Await(1, "port closed", "port=port3")
 		rename("other0", "port3")
 	}},
 	{name: "device deleted", strike: func(x *scene) { x.replace(func() {}) }},
@@ -251,7 +251,7 @@ func (x *scene) starve() (restore func()) {
 func (x *scene) replace(between func()) {
 	x.t.Helper()
 	program.OnLink(x.t, x.Home, "port3", netlink.LinkDel)
-	x.Await(1, "device gone or set down", "port=port3")
+	x.Await(1, "port closed", "port=port3")
 	between()
 	x.Veth(x.t, x.Home, "port3", x.Hosts[2], program.HostDevice)
 }

@@ -485,7 +485,7 @@ func takeAway(t *testing.T, s program.Site, p *program.Running, c *crew) (first,
 	}
 	for i := range deletions {
 		program.OnLink(t, s.Home, "port3", netlink.LinkDel)
-		p.Await(i+1, `msg="device gone or set down" port=port3`)
+		p.Await(i+1, `msg="port closed" port=port3`)
 		out()
 		s.Veth(t, s.Home, "port3", at, program.HostDevice)
 		back()
@@ -598,12 +598,12 @@ func TestPortIsTriedAgain(t *testing.T) {
 		return func(l netlink.Link) error { return netlink.LinkSetMTU(l, bytes) }
 	}
 	program.OnLink(t, s.Home, "port2", netlink.LinkSetDown)
-	p.Await(1, `msg="device gone or set down"`, "port=port2") // after up=false it checks that the device is down
+	p.Await(1, `msg="port closed"`, "port=port2") // after up=false it checks that the device is down
 	program.OnLink(t, s.Home, "port2", mtu(1400))
 	program.OnLink(t, s.Home, "port2", netlink.LinkSetUp)
-	p.Await(1, `msg="port stays absent"`, "mtu 1500 is more than the 1400 of device port2")
+	p.Await(1, `msg="port stays down"`, "mtu 1500 is more than the 1400 of device port2")
 	program.OnLink(t, s.Home, "port2", mtu(4000))
-	p.Await(1, `msg="port stays absent"`, "the MTU is too large for the buffers")
+	p.Await(1, `msg="port stays down"`, "the MTU is too large for the buffers")
 	lines := len(p.Log.Find([]string{"port=port2"}))
 	time.Sleep(2200 * time.Millisecond) // it retries every second
 	if more := p.Log.Find([]string{"port=port2"})[lines:]; len(more) > 0 {

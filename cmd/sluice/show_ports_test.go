@@ -32,3 +32,21 @@ func TestRateTable(t *testing.T) {
 		}
 	}
 }
+
+// TestPortsThatAreDown checks that the table says why a port is down, and what to do.
+func TestPortsThatAreDown(t *testing.T) {
+	tables := portTables(&state.Switch{Ports: []state.Port{
+		{Name: "a", Up: true, Mode: "zero-copy"}, {Name: "b", Mode: "zero-copy"},
+		{Name: "c", Mode: state.SetDown, DownWhy: "set it up"}, {Name: "d", Mode: state.Absent, DownWhy: "make it"},
+		{Name: "e", Mode: state.Closed, DownWhy: "lower its MTU"}, {Name: "f", Mode: state.Closed, Shut: true},
+	}})
+	var b strings.Builder
+	tables[0].print(&b)
+	got := strings.Join(strings.Fields(b.String()), " ")
+	for _, want := range []string{"a up", "b down", "c set down", "d absent", "e down", "f shut",
+		"c: set it up d: make it e: lower its MTU"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q:\n%s", want, &b)
+		}
+	}
+}

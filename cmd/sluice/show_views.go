@@ -36,6 +36,9 @@ func portTables(r *state.Switch) []table {
 			p.Name, portState(p), bits(p.Speed), p.Received, p.Sent, p.Dropped, p.Driver.Lost(), p.FlowControl, p.Mode,
 			p.TX,
 		})
+		if p.DownWhy != "" {
+			t.notes = append(t.notes, p.Name+": "+p.DownWhy)
+		}
 		if p.TXWhy != "" {
 			t.notes = append(t.notes, fmt.Sprintf("%s: its socket sends instead of the transmitter: %s",
 				p.Name, p.TXWhy))
@@ -64,7 +67,7 @@ func portState(p *state.Port) string {
 		return "up"
 	case p.Shut:
 		return "shut"
-	case p.Mode == "absent":
+	case p.Mode == state.Absent, p.Mode == state.SetDown:
 		return p.Mode
 	}
 	return "down"

@@ -18,6 +18,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/internal/memory"
+	"sluice/internal/state"
 	"sluice/internal/transmitter"
 	"sluice/internal/umem"
 	"sluice/pmd"
@@ -90,6 +91,7 @@ type port struct {
 	wanted    bool   // its device is up, so the port should be open
 	leaving   bool   // it is being removed
 	shut      bool   // by the operator
+	closed    string // its mode while it is not open: state.Absent, SetDown or Closed
 	complaint string // why it can't be opened, as last logged; empty once it could
 	storm     uint8  // bit n: the operator holds priority n in a storm
 	reported  int64  // time of the last storm event logged, ns of the worker's clock
@@ -101,16 +103,17 @@ type port struct {
 // PortInfo is how a port runs on this machine.
 type PortInfo struct {
 	Name   string      `json:"name"`
-	Mode   string      `json:"mode"` // zero-copy, copy (native), copy (generic), or absent
+	Mode   string      `json:"mode"` // that of state.Port
 	Shut   bool        `json:"shut"` // by the operator
+	why    string      // DownWhy of state.Port
 	driver *afxdp.Port // the latest one, for its counters
 	missed error       // why the transmitter that the port should use does not serve it
 }
 
 // Sender returns the TX engine of the port (afxdp.TXSocket or afxdp.TXTransmitter), and why that is
-// not the transmitter if one was asked for. It returns nothing while the port is absent.
+// not the transmitter if one was asked for. It returns nothing while the port is not open.
 func (p *PortInfo) Sender() (who string, why error) {
-	if p.driver == nil || p.Mode == absent {
+	if p.driver == nil || !state.Open(p.Mode) {
 		return "", nil
 	}
 	who, why = p.driver.TX()
@@ -119,9 +122,6 @@ func (p *PortInfo) Sender() (who string, why error) {
 
 // SameDriver reports whether a port still has the same driver, so that its counters continue.
 func (p *PortInfo) SameDriver(was *PortInfo) bool { return p.driver == was.driver }
-
-// absent is the mode of a port without a device.
-const absent = "absent"
 
 // New makes a switch and maps its memory. It reads the devices, but changes nothing there before
 // Run.
@@ -170,8 +170,8 @@ func newSwitch(c *config.Config, log *slog.Logger, linkSpeed func(device string)
 
 // newPort makes a port whose device is not open.
 func newPort(c *config.Port, number int) *port {
-	p := &port{Port: c, number: number}
-	p.info.Store(&PortInfo{Name: c.Device, Mode: absent})
+	p := &port{Port: c, number: number, closed: state.Absent}
+	p.info.Store(&PortInfo{Name: c.Device, Mode: p.closed, why: lacks(c.Device, p.closed)})
 	return p
 }
 

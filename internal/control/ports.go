@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/state"
 	"sluice/pmd/afxdp"
 )
 
@@ -67,12 +69,17 @@ func (s *Switch) open(p *port) error {
 }
 
 // begin opens a port's device at the start, if it exists and is up. A failure that may pass leaves
-// the port absent, as at run time; only missing permissions or kernel features end the switch.
+// the port closed, as at run time; only missing permissions or kernel features end the switch.
 func (s *Switch) begin(p *port) error {
+	defer s.share(p)
 	if setDown(p.Device) {
+		p.closed = state.SetDown
 		return nil
 	}
 	err := s.open(p)
+	if !errors.Is(err, errNoDevice) {
+		p.closed = state.Closed
+	}
 	if errors.Is(err, afxdp.ErrPermission) || errors.Is(err, afxdp.ErrUnsupported) || errors.Is(err, afxdp.ErrMemlock) {
 		return err
 	}
@@ -167,8 +174,8 @@ func (s *Switch) close(p *port) error {
 		return errors.Join(err, s.restore(p))
 	}
 	err := p.driver.Close()
-	p.info.Store(&PortInfo{Name: p.Device, Mode: absent, Shut: p.shut, driver: p.driver})
 	p.driver = nil
+	s.share(p)
 	s.plan.Links[p.number] = dataplane.Link{Closed: true}
 	return errors.Join(err, s.publish(), s.restore(p))
 }
@@ -254,7 +261,8 @@ func (s *Switch) handle(e afxdp.LinkEvent) error {
 	if p == nil {
 		return nil
 	}
-	p.wanted = e.Up
+	defer s.share(p)
+	p.wanted, p.closed = e.Up, closedBy(e)
 	err := s.follow(p, e)
 	if !errors.Is(err, errStuck) { // a port that is held down has an address too
 		err = errors.Join(err, s.setMAC(p, e.MAC))
@@ -283,7 +291,9 @@ func (s *Switch) bringUpAll() error {
 	for _, p := range s.ports {
 		s.turn()
 		if p.wanted {
-			if err := s.tolerate(p, s.bringUp(p)); err != nil {
+			err := s.tolerate(p, s.bringUp(p))
+			s.share(p)
+			if err != nil {
 				return err
 			}
 		}
@@ -323,11 +333,7 @@ func (s *Switch) tolerate(p *port, err error) error {
 	}
 	if text := err.Error(); text != p.complaint {
 		p.complaint = text
-		stays := "port stays absent"
-		if p.driver != nil {
-			stays = "port stays down"
-		}
-		s.log.Error(stays, "port", p.Device, "error", err)
+		s.log.Error("port stays down", "port", p.Device, "error", err)
 	}
 	return nil
 }
@@ -344,7 +350,8 @@ func (s *Switch) follow(p *port, e afxdp.LinkEvent) error {
 		}
 	}
 	if p.driver != nil && (e.Gone || e.Back || e.Down) {
-		s.log.Warn("device gone or set down", "port", p.Device)
+		s.log.Warn("port closed", "port", p.Device, "because",
+			cmp.Or(lacks(p.Device, p.closed), "another device has its name"))
 		if err := s.close(p); err != nil {
 			return err
 		}
@@ -353,6 +360,44 @@ func (s *Switch) follow(p *port, e afxdp.LinkEvent) error {
 		return nil // a device that comes back is brought up later
 	}
 	return s.bringUp(p)
+}
+
+// closedBy returns the mode of a port that is not open after an event of its device.
+func closedBy(e afxdp.LinkEvent) string {
+	switch {
+	case e.Gone:
+		return state.Absent
+	case e.Down:
+		return state.SetDown
+	}
+	return state.Closed
+}
+
+// lacks returns what a port lacks whose device is absent or set down, and "" otherwise.
+func lacks(device, closed string) string {
+	switch closed {
+	case state.Absent:
+		return "its device does not exist; `ip link` lists those of this network namespace"
+	case state.SetDown:
+		return fmt.Sprintf("its device is set down; set it up with `ip link set dev %s up`", device)
+	}
+	return ""
+}
+
+// share tells other goroutines how a port runs, and what keeps it down.
+func (s *Switch) share(p *port) {
+	info := *p.info.Load()
+	if p.driver == nil {
+		info.Mode = p.closed
+	}
+	info.Shut, info.why = p.shut, ""
+	if !p.shut && !s.plan.Links[p.number].Up {
+		info.why = lacks(p.Device, p.closed)
+		if p.wanted {
+			info.why = p.complaint
+		}
+	}
+	p.info.Store(&info)
 }
 
 // setUp tells the workers that a port has gained or lost its link.

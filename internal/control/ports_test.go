@@ -1,6 +1,7 @@
 package control
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"sluice/bench/netns"
 	"sluice/internal/config"
+	"sluice/internal/state"
 )
 
 // inHome calls do with a device of the switch.
@@ -77,6 +79,62 @@ func TestAddressOfAPortHeldDown(t *testing.T) {
 	}
 }
 
+// TestWhyDown: the state of a port that is not open says what keeps it down, and what to do.
+func TestWhyDown(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, 5*time.Second)
+	await := func(mode, why string) {
+		t.Helper()
+		y.awaitState(mode+", "+why, func(s *State) bool {
+			p := s.Total().Ports[1]
+			return p.Mode == mode && !p.Up && (p.DownWhy == why || why != "" && strings.Contains(p.DownWhy, why)) &&
+				p.TX == ""
+		})
+	}
+	mtu := func(n int) func(netlink.Link) error {
+		return func(l netlink.Link) error { return netlink.LinkSetMTU(l, n) }
+	}
+	if p := y.state().Total().Ports[1]; p.DownWhy != "" || !state.Open(p.Mode) || p.TX == "" {
+		t.Fatalf("a port that forwards: %q, %s, %s", p.DownWhy, p.Mode, p.TX)
+	}
+	const remedy = "`ip link set dev port2 up`"
+	y.inHome("port2", netlink.LinkSetDown)
+	await(state.SetDown, remedy)
+	y.inHome("port2", mtu(1000))
+	onLink(t, y.hosts[1].at, hostDevice, netlink.LinkSetDown)
+	y.inHome("port2", netlink.LinkSetUp)
+	await(state.Closed, "") // it has no carrier
+	onLink(t, y.hosts[1].at, hostDevice, netlink.LinkSetUp)
+	await(state.Closed, "`ip link set port2 mtu 1500`")
+	if err := y.Shut(t.Context(), "port2"); err != nil {
+		t.Fatal(err)
+	}
+	await(state.Closed, "")
+	if _, err := y.Open(t.Context(), "port2"); err == nil {
+		t.Error("opened with an MTU that is too small")
+	}
+	await(state.Closed, "`ip link set port2 mtu 1500`")
+	y.inHome("port2", mtu(1500))
+	y.awaitState("the port to be up", func(s *State) bool {
+		p := s.Total().Ports[1]
+		return p.Up && p.DownWhy == ""
+	})
+	y.inHome("port2", netlink.LinkDel)
+	await(state.Absent, "does not exist")
+}
+
+// TestBeginsWithDevicesThatAreNotReady: the states of devices before the first event.
+func TestBeginsWithDevicesThatAreNotReady(t *testing.T) {
+	y := emptyYard(t)
+	y.inHome("port2", netlink.LinkSetDown)
+	y.start(reloadText(16, port2Text+strings.Replace(port2Text, "port2", "port9", 1)))
+	y.awaitState("the first port to be up", func(s *State) bool { return s.Ports[0].Up })
+	if r := y.state().Total(); r.Ports[1].Mode != state.SetDown || r.Ports[2].Mode != state.Absent ||
+		r.Ports[1].DownWhy == "" || r.Ports[2].DownWhy == "" {
+		t.Errorf("port2 is %s (%s), port9 %s (%s)", r.Ports[1].Mode, r.Ports[1].DownWhy, r.Ports[2].Mode,
+			r.Ports[2].DownWhy)
+	}
+}
+
 // TestPortRenamed renames a device of a running switch, and back.
 func TestPortRenamed(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)
@@ -89,7 +147,7 @@ func TestPortRenamed(t *testing.T) {
 			t.Fatal("an open port is not promiscuous, so this test shows nothing")
 		}
 		y.inHome("port1", func(l netlink.Link) error { return netlink.LinkSetName(l, "other1") })
-		y.awaitState("the port to be absent", func(s *State) bool { return s.Ports[0].Mode == absent })
+		y.awaitState("the port to be absent", func(s *State) bool { return s.Ports[0].Mode == state.Absent })
 		until(t, "the device to have its settings back", func() bool { return !promiscuous("other1") })
 		y.inHome("other1", func(l netlink.Link) error { return netlink.LinkSetName(l, "port1") })
 		y.awaitState("the port to be up again", func(s *State) bool { return s.Ports[0].Up })
@@ -104,15 +162,15 @@ func TestSetDownWithoutCarrier(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)
 	onLink(t, y.hosts[1].at, hostDevice, netlink.LinkSetDown)
 	down := y.awaitState("the port to be down", func(s *State) bool { return !s.Ports[1].Up })
-	if down.Ports[1].Mode == absent {
-		t.Error("a port whose link is down is absent")
+	if mode := down.Ports[1].Mode; !state.Open(mode) {
+		t.Errorf("a port whose link is down is %s", mode)
 	}
 	// when this returns, the switch has handled the event
 	if err := y.order(t.Context(), func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	y.inHome("port2", netlink.LinkSetDown)
-	y.awaitState("the port to be absent", func(s *State) bool { return s.Ports[1].Mode == absent })
+	y.awaitState("the port to be set down", func(s *State) bool { return s.Ports[1].Mode == state.SetDown })
 	onLink(t, y.hosts[1].at, hostDevice, netlink.LinkSetUp)
 	y.inHome("port2", netlink.LinkSetUp)
 	y.awaitState("the port to be up again", func(s *State) bool { return s.Ports[1].Up })

@@ -9,6 +9,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"sluice/internal/config"
+	"sluice/internal/state"
 )
 
 // started makes a switch whose links have these rates, without devices.
@@ -187,7 +188,7 @@ func TestRunOnALinkThatDoesNotFit(t *testing.T) {
 	y.rates.Store("port1", uint64(1e8))
 	y.start(reloadText(16, port2Text))
 	y.awaitState("port1 to be open, and down", func(s *State) bool {
-		return s.Ports[0].Mode != absent &&
+		return state.Open(s.Ports[0].Mode) &&
 			!s.Ports[0].Up && s.Ports[1].Up
 	})
 	y.rates.Store("port1", uint64(1e6))
@@ -203,7 +204,7 @@ func TestRateOfAnotherDevice(t *testing.T) {
 	y.rates.Store("port1", uint64(1e7))
 	y.awaitState("port1 to count by 10M", func(s *State) bool { return s.Config.Ports[0].LinkSpeed == 1e7 })
 	y.inHome("port1", func(l netlink.Link) error { return netlink.LinkSetName(l, "other1") })
-	y.awaitState("port1 to be absent", func(s *State) bool { return s.Ports[0].Mode == absent })
+	y.awaitState("port1 to be absent", func(s *State) bool { return s.Ports[0].Mode == state.Absent })
 	y.rates.Delete("port1")
 	y.inHome("other1", func(netlink.Link) error {
 		veth := netlink.NewVeth(netlink.LinkAttrs{Name: "port1"})

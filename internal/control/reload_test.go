@@ -14,6 +14,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/state"
 )
 
 // reloadText is a configuration of a yard in which the lossless class has a share of the memory,
@@ -105,13 +106,13 @@ func TestPortWaitsForBuffers(t *testing.T) {
 		y.send(50, lossless)
 		y.greet(0, 1)
 	}
-	if s := y.state(); s.Ports[2].Mode != "absent" || s.LosslessDrops() != 0 {
+	if s := y.state(); state.Open(s.Ports[2].Mode) || s.LosslessDrops() != 0 {
 		t.Errorf("port3 is %s; %d lossless drops", s.Ports[2].Mode, s.LosslessDrops())
 	}
 	y.pause(0)
 	y.hosts[1].await(lossless, 760)
 	y.checkReceived(lossless, 0, 760)
-	y.awaitState("port3 to open", func(s *State) bool { return s.Ports[2].Mode != "absent" })
+	y.awaitState("port3 to open", func(s *State) bool { return state.Open(s.Ports[2].Mode) })
 }
 
 // TestStormsOfAWatchdogThatIsGone: a reload that removes the watchdog removes its count of storms,

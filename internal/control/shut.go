@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+
+	"sluice/internal/state"
 )
 
 // Shut takes a port out of service. As with a port that a reload removes, its peer is held in XOFF
@@ -57,21 +59,16 @@ func (s *Switch) shutPort(p *port) error {
 		}
 		err = errors.Join(err, s.close(p))
 	}
-	info := *p.info.Load()
-	info.Shut = true
-	p.info.Store(&info)
+	s.share(p)
 	s.log.Warn("port shut by the operator", "port", p.Device)
 	return err
 }
 
 // openPort puts a port back into service.
 func (s *Switch) openPort(p *port) (waits string, err error) {
+	defer s.share(p)
 	if p.shut {
-		p.shut = false
-		info := *p.info.Load()
-		info.Shut = false
-		p.info.Store(&info)
-		p.complaint = ""
+		p.shut, p.complaint = false, ""
 		s.log.Info("port opened by the operator", "port", p.Device)
 	}
 	if !p.wanted {
@@ -100,9 +97,9 @@ func waitsFor(device string) string { return cmp.Or(lacking(device), "its link h
 func lacking(device string) string {
 	switch _, err := net.InterfaceByName(device); {
 	case err != nil:
-		return "its device does not exist yet; `ip link` lists those of this network namespace"
+		return lacks(device, state.Absent)
 	case setDown(device):
-		return fmt.Sprintf("its device is down; set it up with `ip link set dev %s up`", device)
+		return lacks(device, state.SetDown)
 	}
 	return ""
 }

@@ -18,7 +18,7 @@ func (r *Running) port(device string) *state.Port {
 		return nil
 	}
 	for i := range r.Ports {
-		if p := &r.Ports[i]; p.Name == device && p.Mode != "absent" {
+		if p := &r.Ports[i]; p.Name == device && state.Open(p.Mode) {
 			return p
 		}
 	}

@@ -52,8 +52,9 @@ var rules = map[string]func(*place) bool{
 func (p *place) pausable() bool { return p.cos.Lossless && p.port.FlowControl != "off" }
 
 var portInfo = declare("sluice_port_info",
-	"1, with the mode of the device (zero-copy, copy (native), copy (generic) or absent) and the sender: "+
-		"xsk (the socket), resident (the transmitter), or none while the device is absent", "device", "mode", "tx")
+	"1, with the mode of the device (zero-copy, copy (native) or copy (generic); or absent, set down or "+
+		"closed) and the sender: xsk (the socket), resident (the transmitter), or none while the port is not "+
+		"open", "device", "mode", "tx")
 
 // The series of drops are not made from fields of the state, whose list of drops has only those
 // that occurred. Only congestion and storms (state.CoS) have the priority: other reasons concern a

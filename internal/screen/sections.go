@@ -65,7 +65,7 @@ func link(p *state.Port) string {
 	switch {
 	case p.Shut:
 		return "shut"
-	case p.Mode == "absent":
+	case p.Mode == state.Absent:
 		return "gone"
 	case !p.Up:
 		return "down"

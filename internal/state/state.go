@@ -69,8 +69,9 @@ type Port struct {
 	NowNS       int64  `json:"now_ns" help:"Time of its worker's clock: a rate is the difference of a counter, divided by the difference of this"`
 	Up          bool   `json:"up" metric:"sluice_port_up" help:"Whether the port has a link and accepts frames"`
 	Shut        bool   `json:"shut" metric:"sluice_port_shut" help:"Whether the port was shut by an operator (sluice port shut): its device is released until the port is opened"`
-	Mode        string `json:"mode" help:"How the device hands over frames: zero-copy, copy (native), copy (generic), or absent"`
-	TX          string `json:"tx" help:"Which TX engine sends its frames: xsk (the socket) or resident (the transmitter); empty while the device is absent"`
+	Mode        string `json:"mode" help:"How the device hands over frames: zero-copy, copy (native) or copy (generic). While the port is not open: absent (no device has the name), set down (the device is set down), or closed"`
+	DownWhy     string `json:"down_why" help:"What keeps the port down, apart from a link without carrier, and what to do; otherwise empty, as for a port that is shut"`
+	TX          string `json:"tx" help:"Which TX engine sends its frames: xsk (the socket) or resident (the transmitter); empty while the port is not open"`
 	TXWhy       string `json:"tx_why" help:"Why the socket sends although the transmitter was requested; otherwise empty"`
 	Speed       uint64 `json:"speed_bps" clear:"no" metric:"sluice_port_speed_bytes_per_second" help:"Rate at which the port sends, on the wire: its configured speed, but at most the rate of its link"`
 	LinkSpeed   uint64 `json:"link_speed_bps" clear:"no" metric:"sluice_port_link_speed_bytes_per_second" help:"Rate of the link, by which both ends count pauses and from which headroom is computed"`
@@ -105,6 +106,16 @@ type Port struct {
 	Paused     []Transition `json:"paused" help:"Latest starts and ends of pauses that the port received, oldest first"`
 	Storms     []StormEvent `json:"storms" help:"Latest starts and ends of pause storms, oldest first"`
 }
+
+// The values of Mode while a port is not open.
+const (
+	Absent  = "absent"
+	SetDown = "set down"
+	Closed  = "closed" // shut, without carrier since the device is up, or it can't be opened
+)
+
+// Open reports whether a mode is that of a port whose device the switch has open.
+func Open(mode string) bool { return mode != Absent && mode != SetDown && mode != Closed }
 
 // Sources counts the frames received by a port whose source address indicates a loop, a flood of
 // addresses or a wrong configuration.

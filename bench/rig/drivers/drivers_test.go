@@ -15,6 +15,7 @@ import (
 
 	"sluice/bench/rig"
 	"sluice/bench/rig/rigtest"
+	"sluice/internal/state"
 )
 
 // checks are what every rig is tested for, in this order, by one guest.
@@ -269,10 +270,14 @@ func checkCable(t *testing.T, s *site) {
 	s.conserves(t)
 }
 
-// checkDevice: the same when somebody sets the device down and up.
+// checkDevice: the same when somebody sets the device down and up; show says so, and what to do.
 func checkDevice(t *testing.T, s *site) {
 	s.run(t, "ip", "link", "set", "eth2", "down")
 	s.awaitPorts(t, true, true, false)
+	rigtest.Until(t, "the port is set down", func() bool { return s.state(t).Ports[2].Mode == state.SetDown })
+	if shown := s.run(t, "sluice", "show"); !strings.Contains(shown, "`ip link set dev eth2 up`") {
+		t.Errorf("show says of a device that is set down:\n%s", shown)
+	}
 	s.Whole(t, 0, 1, 200)
 	s.run(t, "ip", "link", "set", "eth2", "up")
 	s.awaitPorts(t, true, true, true)
