@@ -143,6 +143,10 @@ func (r *Ring[T]) Len() int {
 	return min(int(r.producer.own.Load()-c), len(r.slots))
 }
 
+// Produced returns how many values the producer has handed over, modulo 2^32, counted from an
+// arbitrary number. It belongs to the producer's goroutine.
+func (r *Ring[T]) Produced() uint32 { return r.producer.next }
+
 // Free returns how many slots the producer could reserve now.
 func (r *Ring[T]) Free() int {
 	return r.producer.open(len(r.slots))

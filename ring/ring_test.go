@@ -63,7 +63,7 @@ func TestModel(t *testing.T) {
 		size := 1 << rapid.IntRange(0, 6).Draw(t, "log2 size")
 		r, _ := ringAt(t, nearWrap(t), size)
 		var model []uint64
-		var last uint64
+		last, first := uint64(0), r.Produced()
 		counts := rapid.IntRange(-1, size+2)
 		draw := func(t *rapid.T, room int) (n, fits int) {
 			n = counts.Draw(t, "n")
@@ -121,8 +121,8 @@ func TestModel(t *testing.T) {
 				model = model[fits:]
 			},
 			"": func(t *rapid.T) {
-				if r.Len() != len(model) || r.Free() != size-len(model) {
-					t.Fatalf("len %d, free %d with %d of %d used", r.Len(), r.Free(), len(model), size)
+				if r.Len() != len(model) || r.Free() != size-len(model) || r.Produced()-first != uint32(last) {
+					t.Fatalf("len %d, free %d, %d made; %d of %d used", r.Len(), r.Free(), last, len(model), size)
 				}
 			},
 		})

@@ -18,7 +18,8 @@
 //	                                               Port.Transmit panics on invalid descriptors
 //	 7 silent loss if the fill ring is empty       Config.Fill, socket.fillSize;
 //	                                               Port.Stats reads all six counters
-//	 8 copy mode transmits only when kicked        Port.Flush, while frames are outstanding
+//	 8 copy mode transmits only when kicked;       Port.Flush, while frames are outstanding;
+//	   zero-copy drivers ask for needless kicks    Port.newToKernel
 //	 9 reception may need a wake-up too            Port.Flush, the fill ring's flag
 //	10 busy polling helps or hurts                 Config.BusyPoll, Options.BusyPoll
 //	11 fence before reading the need-wakeup flag   ring.Ring.Submit, kernelRing.needsWakeup
@@ -138,6 +139,8 @@ type Port struct {
 	busyPoll    bool
 	more        bool   // with busyPoll: the last call received a whole budget, so the device may hold more
 	index       int    // of the device
+	wokenFor    uint32 // frames ever in the TX ring (ring.Ring.Produced) when the kernel was last woken to send
+	relied      int    // calls of Flush since then that left it to the driver
 	offsetMask  uint64 // BufferSize - 1
 	memoryBytes uint64
 
@@ -330,12 +333,30 @@ func (p *Port) Flush() {
 		p.more = p.rx.Len()-before >= busyPollBudget
 		return
 	}
-	if transmit && p.tx.needsWakeup() {
+	if transmit && p.tx.needsWakeup() && p.newToKernel() {
 		p.wakeTX()
 	}
 	if p.fill.needsWakeup() && p.fill.Len() > 0 {
 		p.wakeRX()
 	}
+}
+
+// forgetful is how many times Flush relies on a driver in zero-copy mode to send what it was woken
+// for. A driver that sets up its rings forgets; a Flush comes every few microseconds.
+const forgetful = 64
+
+// newToKernel reports whether to wake the kernel for frames in the TX ring. In zero-copy mode, many
+// drivers ask for a wake-up all the time (those of Intel), but start sending only with the
+// interrupt that it causes, which the device moderates, and send the rest as frames complete. So
+// one wake-up is enough for the same frames.
+func (p *Port) newToKernel() bool {
+	produced := p.tx.Produced()
+	if p.zeroCopy && produced == p.wokenFor && p.relied < forgetful {
+		p.relied++
+		return false
+	}
+	p.wokenFor, p.relied = produced, 0
+	return true
 }
 
 func (p *Port) wakeTX() {
