@@ -85,19 +85,20 @@ type running struct {
 // port is a device and its state. Its fields belong to Run's goroutine.
 type port struct {
 	*config.Port
-	number    int // in the dataplane; fixed, but a new port may get that of a port that is gone
-	settings  *afxdp.Settings
-	driver    *afxdp.Port
-	wanted    bool   // its device is up, so the port should be open
-	leaving   bool   // it is being removed
-	shut      bool   // by the operator
-	closed    string // its mode while it is not open: state.Absent, SetDown or Closed
-	complaint string // why it can't be opened, as last logged; empty once it could
-	storm     uint8  // bit n: the operator holds priority n in a storm
-	reported  int64  // time of the last storm event logged, ns of the worker's clock
-	storms    uint64 // storms logged, or logged as missed
-	sources   [bridge.Anomalies]loggedSources
-	info      atomic.Pointer[PortInfo] // shared
+	number     int // in the dataplane; fixed, but a new port may get that of a port that is gone
+	settings   *afxdp.Settings
+	driver     *afxdp.Port
+	wanted     bool   // its device is up, so the port should be open
+	leaving    bool   // it is being removed
+	shut       bool   // by the operator
+	checkedMTU int    // of its device, bytes
+	closed     string // its mode while it is not open: state.Absent, SetDown or Closed
+	complaint  string // why it can't be opened, as last logged; empty once it could
+	storm      uint8  // bit n: the operator holds priority n in a storm
+	reported   int64  // time of the last storm event logged, ns of the worker's clock
+	storms     uint64 // storms logged, or logged as missed
+	sources    [bridge.Anomalies]loggedSources
+	info       atomic.Pointer[PortInfo] // shared
 }
 
 // PortInfo is how a port runs on this machine.

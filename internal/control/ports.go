@@ -26,7 +26,7 @@ func (s *Switch) open(p *port) error {
 	if err != nil {
 		return errNoDevice
 	}
-	if err := checkMTU(s.config, p.Port, device); err != nil {
+	if err := checkMTU(s.config, p.Port, device.MTU); err != nil {
 		return err
 	}
 	fill, err := s.parked(p)
@@ -59,6 +59,7 @@ func (s *Switch) open(p *port) error {
 	if why != nil {
 		s.log.Warn("port sends through its socket", "port", p.Device, "because", why)
 	}
+	p.checkedMTU = device.MTU
 	link := dataplane.Link{Driver: p.driver, TXRing: p.driver.TXRing()} // down until an event says otherwise
 	copy(link.MAC[:], device.HardwareAddr)
 	s.plan.Links[p.number] = link
@@ -135,7 +136,7 @@ func checkDevices(c *config.Config) error {
 	for i := range c.Ports {
 		p := &c.Ports[i]
 		if device, err := net.InterfaceByName(p.Device); err == nil {
-			if err := checkMTU(c, p, device); err != nil {
+			if err := checkMTU(c, p, device.MTU); err != nil {
 				return err
 			}
 		}
@@ -143,17 +144,18 @@ func checkDevices(c *config.Config) error {
 	return nil
 }
 
-func checkMTU(c *config.Config, p *config.Port, device *net.Interface) error {
+// checkMTU refuses a port whose frames may be longer than the MTU of its device, in bytes, allows.
+func checkMTU(c *config.Config, p *config.Port, mtu int) error {
 	need, tag := p.DeviceMTU(), ""
-	if device.MTU >= need {
+	if mtu >= need {
 		return nil
 	}
 	if need > p.MTU {
 		tag = fmt.Sprintf(" plus the %d bytes of an S-tag", need-p.MTU)
 	}
-	return c.Problem(&p.MTU, fmt.Sprintf("mtu %d%s is more than the %d of device %s", p.MTU, tag, device.MTU, p.Device),
+	return c.Problem(&p.MTU, fmt.Sprintf("mtu %d%s is more than the %d of device %s", p.MTU, tag, mtu, p.Device),
 		fmt.Sprintf("lower mtu to %d, or raise that of the device with `ip link set %s mtu %d`",
-			device.MTU-need+p.MTU, p.Device, need))
+			mtu-need+p.MTU, p.Device, need))
 }
 
 // atDevice adds a device's line of the configuration to an error.
@@ -356,10 +358,32 @@ func (s *Switch) follow(p *port, e afxdp.LinkEvent) error {
 			return err
 		}
 	}
-	if !e.Up {
-		return nil // a device that comes back is brought up later
+	if err := s.followMTU(p, e.MTU); err != nil || !e.Up {
+		return err // a device that comes back is brought up later
 	}
 	return s.bringUp(p)
+}
+
+// followMTU closes an open port whose device no longer has an MTU that fits: it would lose lossless
+// frames unseen, or split them. The port opens again as soon as it can: in copy mode if only
+// zero-copy mode is at fault, or else when the MTU fits. A port in copy mode stays open with too
+// large an MTU, since it loses only frames that are longer than its own MTU.
+func (s *Switch) followMTU(p *port, mtu int) error {
+	if p.driver == nil || mtu == p.checkedMTU {
+		return nil
+	}
+	p.checkedMTU = mtu
+	err := cmp.Or(checkMTU(s.config, p.Port, mtu), p.driver.CheckMTU(mtu))
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, afxdp.ErrMTU):
+		s.log.Warn("frames longer than the buffers hold are lost in the device, and the port could not be opened again",
+			"port", p.Device, "device_mtu", mtu, "buffers_hold", afxdp.MaxMTU(s.memory.BufferSize()))
+		return nil
+	}
+	s.log.Warn("port closed", "port", p.Device, "because", fmt.Sprintf("the MTU of its device is now %d", mtu))
+	return s.close(p)
 }
 
 // closedBy returns the mode of a port that is not open after an event of its device.

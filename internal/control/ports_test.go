@@ -122,6 +122,36 @@ func TestWhyDown(t *testing.T) {
 	await(state.Absent, "does not exist")
 }
 
+// TestMTUOfAnOpenPort: a port closes when the MTU of its device no longer allows its frames, and
+// opens again when it does. With a larger MTU than its buffers hold it goes on.
+func TestMTUOfAnOpenPort(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, 5*time.Second)
+	mtu := func(n int) {
+		t.Helper()
+		y.inHome("port2", func(l netlink.Link) error { return netlink.LinkSetMTU(l, n) })
+	}
+	mtu(1400)
+	y.awaitState("the port to be closed", func(s *State) bool {
+		p := s.Total().Ports[1]
+		return p.Mode == state.Closed && strings.Contains(p.DownWhy, "mtu 1500 is more than the 1400 of device port2")
+	})
+	mtu(1600)
+	y.awaitState("the port to be up", func(s *State) bool { return s.Ports[1].Up })
+	driver := y.state().Ports[1].PortInfo
+	mtu(3000)
+	until(t, "the switch to know of 3000", func() (is bool) {
+		err := y.order(t.Context(), func() error { is = y.port("port2").checkedMTU == 3000; return nil })
+		return err == nil && is
+	})
+	if now := y.state().Ports[1]; !now.Up || !now.SameDriver(&driver) {
+		t.Errorf("with an MTU of 3000 the port is not open any more: %+v", now.PortInfo)
+	}
+	y.greet(0, 1)
+	y.greet(1, 0)
+	mtu(1400)
+	y.awaitState("the port to be closed", func(s *State) bool { return s.Ports[1].Mode == state.Closed })
+}
+
 // TestBeginsWithDevicesThatAreNotReady: the states of devices before the first event.
 func TestBeginsWithDevicesThatAreNotReady(t *testing.T) {
 	y := emptyYard(t)

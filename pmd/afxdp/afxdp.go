@@ -139,6 +139,7 @@ type Port struct {
 	busyPoll    bool
 	more        bool   // with busyPoll: the last call received a whole budget, so the device may hold more
 	index       int    // of the device
+	kernel      string // its driver
 	wokenFor    uint32 // frames ever in the TX ring (ring.Ring.Produced) when the kernel was last woken to send
 	relied      int    // calls of Flush since then that left it to the driver
 	offsetMask  uint64 // BufferSize - 1
@@ -171,7 +172,7 @@ func Open(c Config) (*Port, error) {
 	if err != nil {
 		return nil, fmt.Errorf("afxdp: %s: %w", c.Device, err)
 	}
-	p := &Port{busyPoll: c.BusyPoll, index: d.index, offsetMask: uint64(c.BufferSize) - 1,
+	p := &Port{busyPoll: c.BusyPoll, index: d.index, kernel: d.driver, offsetMask: uint64(c.BufferSize) - 1,
 		memoryBytes: uint64(len(c.Memory))}
 	if err := p.open(c, d); err != nil {
 		return nil, fmt.Errorf("afxdp: %s: %w", c.Device, errors.Join(err, p.Close()))
@@ -238,6 +239,20 @@ func (c Config) check() error {
 		return fmt.Errorf("mode %d: choose Auto, Copy or ZeroCopy", c.Mode)
 	}
 	return nil
+}
+
+// CheckMTU returns why frames of the device would not fit the buffers if its MTU were mtu bytes:
+// ErrMTU in copy mode, where the kernel drops longer frames than they hold (RXDropped), and ErrRoom
+// in zero-copy mode, where such frames may arrive in two.
+func (p *Port) CheckMTU(mtu int) (err error) {
+	size := int(p.offsetMask) + 1
+	switch {
+	case p.zeroCopy:
+		_, err = WholeFrames(p.kernel, mtu, size)
+	case mtu > MaxMTU(size):
+		err = ErrMTU
+	}
+	return err
 }
 
 // Mode returns the mode in use: "zero-copy", "copy (native)" or "copy (generic)".

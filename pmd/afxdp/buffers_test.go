@@ -27,6 +27,24 @@ func TestUsable(t *testing.T) {
 	}
 }
 
+// TestCheckMTU: an open port tells an MTU with which it loses frames from one with which it may
+// deliver damaged ones.
+func TestCheckMTU(t *testing.T) {
+	for _, test := range []struct {
+		zeroCopy  bool
+		size, mtu int
+		want      error
+	}{
+		{false, 2048, 1646, nil}, {false, 2048, 1647, ErrMTU}, {false, 4096, 1647, nil},
+		{true, 4096, 1510, nil}, {true, 4096, 1511, ErrRoom}, {true, 4096, 9000, ErrRoom},
+	} {
+		p := &Port{socket: &socket{zeroCopy: test.zeroCopy}, kernel: "igb", offsetMask: uint64(test.size) - 1}
+		if err := p.CheckMTU(test.mtu); !errors.Is(err, test.want) {
+			t.Errorf("%+v: %v", test, err)
+		}
+	}
+}
+
 // TestReplays: Auto uses no zero-copy mode with a driver that damages frames there, whatever the
 // buffers. The socket is never asked for that mode.
 func TestReplays(t *testing.T) {

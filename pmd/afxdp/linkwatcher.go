@@ -22,6 +22,7 @@ type LinkEvent struct {
 	Gone   bool    // no device has this name any more: it was unregistered, renamed or moved to another namespace
 	Back   bool    // a device has this name again, with this new index: its port must be opened anew
 	MAC    [6]byte // its address; zero if it is Gone or its address has another length
+	MTU    int     // bytes; 0 if it is Gone
 }
 
 // Watch reports changes of devices in the thread's network namespace; without names, of all present
@@ -269,14 +270,15 @@ func (w *watcher) is(ctx context.Context, at *netlink.LinkAttrs) {
 	if s == nil {
 		return
 	}
-	e := LinkEvent{Device: at.Name, Index: at.Index}
+	e := LinkEvent{Device: at.Name, Index: at.Index, MTU: at.MTU}
 	e.Down = at.RawFlags&unix.IFF_UP == 0
 	e.Up = !e.Down && at.RawFlags&unix.IFF_LOWER_UP != 0
 	e.Back = s.told && (s.last.Gone || s.last.Index != at.Index)
 	if len(at.HardwareAddr) == len(e.MAC) {
 		copy(e.MAC[:], at.HardwareAddr)
 	}
-	if !s.told || e.Back || e.Up != s.last.Up || e.Down != s.last.Down || e.MAC != s.last.MAC {
+	was := &s.last
+	if !s.told || e.Back || e.Up != was.Up || e.Down != was.Down || e.MAC != was.MAC || e.MTU != was.MTU {
 		w.tell(ctx, s, e)
 	}
 }

@@ -40,7 +40,7 @@ func watch(t *testing.T, n *netns.Namespace, devices ...string) <-chan LinkEvent
 	return events
 }
 
-// expect checks the next event. It compares the index and address only if want has them.
+// expect checks the next event. It compares index, address and MTU only if want has them.
 func expect(t *testing.T, events <-chan LinkEvent, want LinkEvent) LinkEvent {
 	t.Helper()
 	select {
@@ -50,6 +50,9 @@ func expect(t *testing.T, events <-chan LinkEvent, want LinkEvent) LinkEvent {
 		}
 		if want.MAC == ([6]byte{}) && !want.Gone {
 			want.MAC = e.MAC
+		}
+		if want.MTU == 0 && !want.Gone {
+			want.MTU = e.MTU
 		}
 		if e != want {
 			t.Fatalf("event %+v, not %+v", e, want)
@@ -70,7 +73,7 @@ func TestWatch(t *testing.T) {
 		first[e.Device] = e
 	}
 	index, mac := first[leftDevice].Index, first[leftDevice].MAC
-	if want := (LinkEvent{Device: leftDevice, Index: index, Up: true, MAC: mac}); mac == ([6]byte{}) ||
+	if want := (LinkEvent{Device: leftDevice, Index: index, Up: true, MAC: mac, MTU: 1500}); mac == ([6]byte{}) ||
 		first[leftDevice] != want || index == 0 {
 		t.Errorf("first event %+v", first[leftDevice])
 	}
@@ -91,7 +94,7 @@ func TestWatch(t *testing.T) {
 	expect(t, events, LinkEvent{Device: leftDevice, Index: index, Up: true})
 	in(t, c.left, leftDevice, netlink.LinkSetDown)
 	expect(t, events, LinkEvent{Device: leftDevice, Index: index, Down: true})
-	in(t, c.left, leftDevice, func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1400) }) // no event
+	in(t, c.left, leftDevice, func(l netlink.Link) error { return netlink.LinkSetTxQLen(l, 77) }) // no event
 	for _, mac := range [][6]byte{{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}} {
 		in(t, c.left, leftDevice, func(l netlink.Link) error { return netlink.LinkSetHardwareAddr(l, mac[:]) })
 		expect(t, events, LinkEvent{Device: leftDevice, Index: index, Down: true, MAC: mac})
@@ -127,8 +130,17 @@ func TestWatch(t *testing.T) {
 	if e = <-events; !e.Up && !e.Down { // it was set up before its peer
 		e = <-events
 	}
-	if want := (LinkEvent{Device: leftDevice, Index: back.Index, Up: true, MAC: back.MAC}); e != want {
+	if want := (LinkEvent{Device: leftDevice, Index: back.Index, Up: true, MAC: back.MAC, MTU: 1500}); e != want {
 		t.Errorf("set up again: %+v", e)
+	}
+}
+
+func TestWatchMTU(t *testing.T) {
+	c := newCable(t)
+	events := watch(t, c.left, leftDevice)
+	for _, mtu := range []int{1500, 1400, 9000} {
+		in(t, c.left, leftDevice, func(l netlink.Link) error { return netlink.LinkSetMTU(l, mtu) })
+		expect(t, events, LinkEvent{Device: leftDevice, Up: true, MTU: mtu})
 	}
 }
 
