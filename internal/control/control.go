@@ -88,6 +88,7 @@ type port struct {
 	number     int // in the dataplane; fixed, but a new port may get that of a port that is gone
 	settings   *afxdp.Settings
 	driver     *afxdp.Port
+	losses     uint32 // of its carrier, of which the port knows
 	wanted     bool   // its device is up, so the port should be open
 	leaving    bool   // it is being removed
 	shut       bool   // by the operator

@@ -60,6 +60,8 @@ func (s *Switch) open(p *port) error {
 		s.log.Warn("port sends through its socket", "port", p.Device, "because", why)
 	}
 	p.checkedMTU = device.MTU
+	// Events may still tell losses from before; without the number, they look like a flap.
+	p.losses, _ = afxdp.Losses(p.Device)
 	link := dataplane.Link{Driver: p.driver, TXRing: p.driver.TXRing()} // down until an event says otherwise
 	copy(link.MAC[:], device.HardwareAddr)
 	s.plan.Links[p.number] = link
@@ -346,10 +348,14 @@ func (s *Switch) tolerate(p *port, err error) error {
 // them back. The event says which it is, as the process may be out of descriptors and unable to
 // ask.
 func (s *Switch) follow(p *port, e afxdp.LinkEvent) error {
-	if !e.Up {
+	flapped := int32(e.Losses-p.losses) > 0
+	if !e.Up || flapped { // a peer whose link was down has forgotten its pauses
 		if err := s.setUp(p, false); err != nil {
 			return err
 		}
+	}
+	if flapped {
+		p.losses = e.Losses
 	}
 	if p.driver != nil && (e.Gone || e.Back || e.Down) {
 		s.log.Warn("port closed", "port", p.Device, "because",

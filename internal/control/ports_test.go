@@ -122,6 +122,29 @@ func TestWhyDown(t *testing.T) {
 	await(state.Absent, "does not exist")
 }
 
+// TestFlap: a peer whose link was down for a moment is stopped anew, although the kernel tells no
+// loss of the carrier within a second of the one before, and none that is over by then.
+func TestFlap(t *testing.T) {
+	y := newYard(t, config.WatchdogOff, time.Second)
+	y.pause(forever)
+	y.send(shareFrames+2, lossless)
+	stops := 0
+	await := func() {
+		t.Helper()
+		until(t, "the sender to be stopped", func() bool { y.hosts[0].poll(); return len(y.hosts[0].told) > stops })
+		if stops = len(y.hosts[0].told); y.hosts[0].told[stops-1] == 0 {
+			t.Fatal("the sender was let go")
+		}
+	}
+	await()
+	for range 3 {
+		onLink(t, y.hosts[0].at, hostDevice, netlink.LinkSetDown)
+		onLink(t, y.hosts[0].at, hostDevice, netlink.LinkSetUp)
+		await()
+	}
+	y.pause(0)
+}
+
 // TestMTUOfAnOpenPort: a port closes when the MTU of its device no longer allows its frames, and
 // opens again when it does. With a larger MTU than its buffers hold it goes on.
 func TestMTUOfAnOpenPort(t *testing.T) {

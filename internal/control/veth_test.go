@@ -271,6 +271,9 @@ func (h *station) poll() {
 		if err == unix.EAGAIN || err == unix.EINTR {
 			return
 		}
+		if err == unix.ENETDOWN { // told once after its device was set down
+			continue
+		}
 		if err != nil {
 			h.t.Fatal(err)
 		}

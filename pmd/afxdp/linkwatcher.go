@@ -2,6 +2,7 @@ package afxdp
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,6 +24,7 @@ type LinkEvent struct {
 	Back   bool    // a device has this name again, with this new index: its port must be opened anew
 	MAC    [6]byte // its address; zero if it is Gone or its address has another length
 	MTU    int     // bytes; 0 if it is Gone
+	Losses uint32  // how often it has lost its carrier: the kernel may delay that for a second, and forget it meanwhile
 }
 
 // Watch reports changes of devices in the thread's network namespace; without names, of all present
@@ -71,7 +73,7 @@ func kernelSocket(groups ...uint) (*nl.NetlinkSocket, error) {
 // socket.
 type linkLister struct{ nl.SocketHandle }
 
-func (l *linkLister) LinkList() (links []netlink.Link, err error) {
+func (l *linkLister) LinkList() (links []linkInfo, err error) {
 	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
 	request.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: &l.SocketHandle}
 	request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
@@ -80,13 +82,27 @@ func (l *linkLister) LinkList() (links []netlink.Link, err error) {
 		return nil, err
 	}
 	for _, m := range messages {
-		link, err := netlink.LinkDeserialize(nil, m)
+		l, err := deserialize(nil, m)
 		if err != nil {
 			return nil, err
 		}
-		links = append(links, link)
+		links = append(links, l)
 	}
 	return links, nil
+}
+
+// Losses returns how often a device in the thread's network namespace has lost its carrier, as
+// events tell.
+func Losses(device string) (uint32, error) {
+	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, 0)
+	request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+	request.AddData(nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(device)))
+	messages, err := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
+	if err != nil || len(messages) != 1 {
+		return 0, fmt.Errorf("afxdp: look at %s: %d answers, %w", device, len(messages), err)
+	}
+	l, err := deserialize(nil, messages[0])
+	return l.losses, err
 }
 
 // receiver is the part of *nl.NetlinkSocket that receives.
@@ -96,7 +112,13 @@ type receiver interface {
 
 // lister lists all links of a network namespace.
 type lister interface {
-	LinkList() ([]netlink.Link, error)
+	LinkList() ([]linkInfo, error)
+}
+
+// linkInfo is what the kernel says about a link.
+type linkInfo struct {
+	*netlink.LinkAttrs
+	losses uint32 // of its carrier
 }
 
 // watcher belongs to the goroutine that runs it.
@@ -193,15 +215,15 @@ func (w *watcher) look(ctx context.Context) error {
 		return err
 	}
 	for _, l := range links {
-		w.state(l.Attrs().Name)
+		w.state(l.Name)
 	}
 	for name := range w.states {
-		found := slices.IndexFunc(links, func(l netlink.Link) bool { return l.Attrs().Name == name })
+		found := slices.IndexFunc(links, func(l linkInfo) bool { return l.Name == name })
 		if found < 0 {
 			w.gone(ctx, name)
 			continue
 		}
-		w.is(ctx, links[found].Attrs())
+		w.is(ctx, links[found])
 	}
 	return nil
 }
@@ -217,11 +239,11 @@ func (w *watcher) hear(ctx context.Context, m syscall.NetlinkMessage) error {
 	if nl.DeserializeIfInfomsg(m.Data).Family != unix.AF_UNSPEC {
 		return nil // AF_BRIDGE: the device left a bridge and still exists
 	}
-	link, err := deserialize(m)
+	header := unix.NlMsghdr(m.Header)
+	at, err := deserialize(&header, m.Data)
 	if err != nil {
 		return err
 	}
-	at := link.Attrs()
 	for name, s := range w.states { // known under a name that it no longer has
 		if s.last.Index == at.Index && (name != at.Name || m.Header.Type == unix.RTM_DELLINK) {
 			w.gone(ctx, name)
@@ -237,17 +259,24 @@ var errMalformed = errors.New("malformed netlink message")
 
 // deserialize parses a link message. The library panics on attributes that are shorter than it
 // expects.
-func deserialize(m syscall.NetlinkMessage) (link netlink.Link, err error) {
+func deserialize(header *unix.NlMsghdr, data []byte) (l linkInfo, err error) {
 	defer func() {
 		if recover() != nil {
-			link, err = nil, errMalformed
+			err = errMalformed
 		}
 	}()
-	header := unix.NlMsghdr(m.Header)
-	if link, err = netlink.LinkDeserialize(&header, m.Data); err != nil {
-		err = fmt.Errorf("%w: %w", errMalformed, err)
+	of, err := netlink.LinkDeserialize(header, data)
+	if err != nil {
+		return l, fmt.Errorf("%w: %w", errMalformed, err)
 	}
-	return link, err
+	l.LinkAttrs = of.Attrs()
+	attributes, err := nl.ParseRouteAttr(data[unix.SizeofIfInfomsg:])
+	for _, a := range attributes {
+		if a.Attr.Type == unix.IFLA_CARRIER_DOWN_COUNT {
+			l.losses = binary.NativeEndian.Uint32(a.Value)
+		}
+	}
+	return l, err
 }
 
 // state returns the last state of a device, or nil if the device is not watched.
@@ -265,12 +294,12 @@ func (w *watcher) gone(ctx context.Context, name string) {
 	}
 }
 
-func (w *watcher) is(ctx context.Context, at *netlink.LinkAttrs) {
+func (w *watcher) is(ctx context.Context, at linkInfo) {
 	s := w.state(at.Name)
 	if s == nil {
 		return
 	}
-	e := LinkEvent{Device: at.Name, Index: at.Index, MTU: at.MTU}
+	e := LinkEvent{Device: at.Name, Index: at.Index, MTU: at.MTU, Losses: at.losses}
 	e.Down = at.RawFlags&unix.IFF_UP == 0
 	e.Up = !e.Down && at.RawFlags&unix.IFF_LOWER_UP != 0
 	e.Back = s.told && (s.last.Gone || s.last.Index != at.Index)
@@ -278,7 +307,7 @@ func (w *watcher) is(ctx context.Context, at *netlink.LinkAttrs) {
 		copy(e.MAC[:], at.HardwareAddr)
 	}
 	was := &s.last
-	if !s.told || e.Back || e.Up != was.Up || e.Down != was.Down || e.MAC != was.MAC || e.MTU != was.MTU {
+	if was.Back = e.Back; !s.told || e.Back || e != *was {
 		w.tell(ctx, s, e)
 	}
 }

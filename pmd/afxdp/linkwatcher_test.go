@@ -51,6 +51,7 @@ func expect(t *testing.T, events <-chan LinkEvent, want LinkEvent) LinkEvent {
 		if want.MAC == ([6]byte{}) && !want.Gone {
 			want.MAC = e.MAC
 		}
+		want.Losses = e.Losses
 		if want.MTU == 0 && !want.Gone {
 			want.MTU = e.MTU
 		}
@@ -73,7 +74,7 @@ func TestWatch(t *testing.T) {
 		first[e.Device] = e
 	}
 	index, mac := first[leftDevice].Index, first[leftDevice].MAC
-	if want := (LinkEvent{Device: leftDevice, Index: index, Up: true, MAC: mac, MTU: 1500}); mac == ([6]byte{}) ||
+	if want := (LinkEvent{Device: leftDevice, Index: index, Up: true, MAC: mac, MTU: 1500, Losses: 1}); mac == ([6]byte{}) ||
 		first[leftDevice] != want || index == 0 {
 		t.Errorf("first event %+v", first[leftDevice])
 	}
@@ -130,8 +131,40 @@ func TestWatch(t *testing.T) {
 	if e = <-events; !e.Up && !e.Down { // it was set up before its peer
 		e = <-events
 	}
-	if want := (LinkEvent{Device: leftDevice, Index: back.Index, Up: true, MAC: back.MAC, MTU: 1500}); e != want {
+	if want := (LinkEvent{Device: leftDevice, Index: back.Index, Up: true, MAC: back.MAC, MTU: 1500, Losses: 1}); e != want {
 		t.Errorf("set up again: %+v", e)
+	}
+}
+
+// TestWatchFlaps: an event tells each loss of the carrier. The kernel tells a loss at most once a
+// second, and not if the carrier is back by then.
+func TestWatchFlaps(t *testing.T) {
+	c := newCable(t)
+	events := watch(t, c.left, leftDevice)
+	first := expect(t, events, LinkEvent{Device: leftDevice, Up: true})
+	const flaps = 3
+	for range flaps {
+		in(t, c.right, rightDevice, netlink.LinkSetDown)
+		in(t, c.right, rightDevice, netlink.LinkSetUp)
+	}
+	downs := 0
+	for last := first; last.Losses != first.Losses+flaps || !last.Up; last = <-events {
+		if !last.Up {
+			downs++
+		}
+	}
+	err := c.left.Do(func() error {
+		n, err := Losses(leftDevice)
+		if err == nil && n != first.Losses+flaps {
+			t.Errorf("%d losses before %d flaps, now %d", first.Losses, flaps, n)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if downs >= flaps {
+		t.Errorf("the kernel told all %d losses, so this test shows nothing", downs)
 	}
 }
 

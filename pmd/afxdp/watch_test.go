@@ -54,12 +54,12 @@ func (k *fakeKernel) Receive() ([]syscall.NetlinkMessage, *unix.SockaddrNetlink,
 	return messages, &unix.SockaddrNetlink{Pid: d.from}, err
 }
 
-func (k *fakeKernel) LinkList() (links []netlink.Link, err error) {
+func (k *fakeKernel) LinkList() (links []linkInfo, err error) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	k.lists++
 	for _, at := range k.links {
-		links = append(links, &netlink.Device{LinkAttrs: at})
+		links = append(links, linkInfo{LinkAttrs: &at})
 	}
 	return links, nil
 }

@@ -92,7 +92,7 @@ func checkBuffers(t *testing.T, s *site, size, enough int) {
 	var err error
 	small.sw, err = s.guest.Start("sluice", "run", "-c", file)
 	rigtest.Must(t, err)
-	refused := small.sw.Await(rigtest.Patience, len(s.devices), "port stays absent",
+	refused := small.sw.Await(rigtest.Patience, len(s.devices), "port stays down",
 		"buffers are too small for zero-copy mode", fmt.Sprintf("set memory.buffer_size to %dB", enough))
 	rigtest.Must(t, errors.Join(refused, small.sw.Await(rigtest.Patience, 1, "msg=forwarding")))
 	for _, p := range small.state(t).Ports {
