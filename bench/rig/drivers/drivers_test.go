@@ -31,6 +31,7 @@ var checks = []struct {
 	{"capture", checkCapture},
 	{"cable", checkCable},
 	{"device", checkDevice},
+	{"mtu", checkMTU},
 	{"burst", checkBurst},
 	{"stall", checkStall},
 	{"kill", checkKill},
@@ -280,6 +281,21 @@ func checkDevice(t *testing.T, s *site) {
 	}
 	s.Whole(t, 0, 1, 200)
 	s.run(t, "ip", "link", "set", "eth2", "up")
+	s.awaitPorts(t, true, true, true)
+	s.announce(t)
+	s.Whole(t, 2, 1, 400)
+	s.conserves(t)
+}
+
+// checkMTU: a port is closed while the MTU of its device does not allow its frames.
+func checkMTU(t *testing.T, s *site) {
+	s.run(t, "ip", "link", "set", "eth2", "mtu", "1400")
+	rigtest.Until(t, "the port is closed because of the MTU", func() bool {
+		p := s.state(t).Ports[2]
+		return p.Mode == state.Closed && strings.Contains(p.DownWhy, "more than the 1400 of device eth2")
+	})
+	s.Whole(t, 0, 1, 200)
+	s.run(t, "ip", "link", "set", "eth2", "mtu", "1500")
 	s.awaitPorts(t, true, true, true)
 	s.announce(t)
 	s.Whole(t, 2, 1, 400)
