@@ -49,12 +49,19 @@ func cpus(e *examination) {
 	for _, cpu := range workers {
 		e.cpu(cpu, allowed)
 	}
+	if cpuinfo, _ := e.Read("/proc/cpuinfo"); microarch.Virtual(cpuinfo) {
+		e.ok("cpus", "this machine is virtual: its host may take a CPU away for any time, whatever is set here. On "+
+			"the host, pin the virtual CPU of each worker to a CPU that does nothing else")
+	}
 	taken, who := e.pollers()
 	left := slices.DeleteFunc(slices.Clone(allowed), func(cpu int) bool { return slices.Contains(taken, cpu) })
 	if len(left) == 0 {
-		e.warn("cpus", "",
-			"%s use all %d CPUs of this process: the rest of the program and the kernel will delay them. "+
-				"Leave one CPU free, or give the machine another", who, len(allowed))
+		all := "the only CPU"
+		if len(allowed) > 1 {
+			all = fmt.Sprintf("all %d CPUs", len(allowed))
+		}
+		e.warn("cpus", "", "%s use %s of this process: the rest of the program and the kernel will delay them. "+
+			"Leave one CPU free, or give the machine another", who, all)
 		return
 	}
 	e.ok("cpus", "%s leave %d of %d CPUs to everything else", who, len(left), len(allowed))
@@ -78,6 +85,11 @@ func (e *examination) cpu(cpu int, allowed []int) {
 	governor := fmt.Sprintf("%scpu%d/cpufreq/scaling_governor", cpuDirectory, cpu)
 	if text, err := e.Read(governor); err == nil && text != "performance" {
 		e.warn(subject, "echo performance > "+governor, "its governor is %s: it may be slow when a burst arrives", text)
+	}
+	if taken, _ := e.pollers(); err == nil && !slices.ContainsFunc(cpuList(online), func(cpu int) bool {
+		return !slices.Contains(taken, cpu)
+	}) {
+		return // the kernel needs a CPU that is not isolated, and none would be left
 	}
 	isolated, _ := e.Read(cpuDirectory + "isolated")
 	nohz, err := e.Read(cpuDirectory + "nohz_full") // kernels that can't stop their ticks have no such file

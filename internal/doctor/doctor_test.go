@@ -679,6 +679,19 @@ func TestOtherMachines(t *testing.T) {
 	}
 }
 
+// TestOnlyCPU: a CPU that runs everything can't be isolated, so that is no advice.
+func TestOnlyCPU(t *testing.T) {
+	m, files, _ := wellMachine()
+	files[cpuDirectory+"online"], files[cpuDirectory+"isolated"], files[cpuDirectory+"nohz_full"] = "0", "", ""
+	files["/proc/self/status"] = strings.Replace(files["/proc/self/status"], "0-3", "0", 1)
+	files["/proc/cpuinfo"] = "processor\t: 0\nflags\t\t: fpu hypervisor\n"
+	all := show(Examine(m, Target{Config: parsed(t, strings.Replace(twoPorts, "[3]", "[0]", 1))}))
+	if strings.Contains(all, "isolcpus") || !strings.Contains(all, "use the only CPU") ||
+		!strings.Contains(all, "this machine is virtual") {
+		t.Error(all)
+	}
+}
+
 // TestNothingCanBeRead: a machine that reports nothing must not cause a crash.
 func TestNothingCanBeRead(t *testing.T) {
 	nothing := errors.New("no")

@@ -5,6 +5,7 @@ package microarch
 import (
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 )
 
@@ -31,14 +32,19 @@ var third = []string{
 // HasThird reports whether a processor with the flags in cpuinfo (the text of /proc/cpuinfo) can
 // run a program built for level v3.
 func HasThird(cpuinfo string) bool {
-	_, rest, found := strings.Cut(cpuinfo, "\nflags")
+	has := flags(cpuinfo)
+	return !slices.ContainsFunc(third, func(flag string) bool { return !has[flag] })
+}
+
+// Virtual reports whether a hypervisor runs the processor with the flags in cpuinfo.
+func Virtual(cpuinfo string) bool { return flags(cpuinfo)["hypervisor"] }
+
+func flags(cpuinfo string) map[string]bool {
+	_, rest, _ := strings.Cut(cpuinfo, "\nflags")
 	line, _, _ := strings.Cut(rest, "\n")
 	has := map[string]bool{}
 	for _, flag := range strings.Fields(strings.TrimLeft(line, "\t :")) {
 		has[flag] = true
 	}
-	for _, flag := range third {
-		found = found && has[flag]
-	}
-	return found
+	return has
 }
