@@ -129,6 +129,11 @@ func newImage(ctx context.Context, t Tree, m *Machine) ([]byte, error) {
 			return nil, err
 		}
 	}
+	for _, f := range m.Files {
+		if err := i.copy(t, f, f); err != nil {
+			return nil, err
+		}
+	}
 	for _, a := range applets {
 		i.add("bin/"+a, unix.S_IFLNK|0o777, []byte("busybox"))
 	}

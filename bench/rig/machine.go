@@ -49,6 +49,7 @@ type Machine struct {
 	Modules  []string // further ones to load
 	Switch   bool     // the guest has the program sluice, built from source
 	Tools    []string // further programs of the packages, by path, such as usr/sbin/tc
+	Files    []string // further files of the packages, by path, such as libraries that a tool loads itself
 	// Agent is a program without shared libraries that runs agent.Main if its first argument is
 	// agent.Command. Without it, one is built from source.
 	Agent []byte
