@@ -338,7 +338,7 @@ func (p *Peer) Send(f *Flow, frames int, rate float64) error {
 			now := time.Now()
 			wait := p.pauses.until(int(f.Shape(n).PCP)).Sub(now)
 			if wait > 0 {
-				due = now.Add(wait)
+				due = now // it goes on as soon as the pause ends
 			} else {
 				wait = due.Sub(now)
 			}

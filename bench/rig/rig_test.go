@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"sluice/internal/frame"
 )
 
@@ -273,5 +275,27 @@ func TestMachineIsChecked(t *testing.T) {
 		if !strings.Contains(line, words) {
 			t.Errorf("%q is not in %s", words, line)
 		}
+	}
+}
+
+// TestPauseEndsEarly: a peer that is paused for long goes on as soon as it is resumed.
+func TestPauseEndsEarly(t *testing.T) {
+	p := &Peer{fd: -1, pauses: pauses{rate: 1e6}} // a pause lasts up to half a minute
+	b := make([]byte, shortest)
+	copy(b[12:], []byte{0x88, 0x08, 1, 1, 0, 1 << 3})
+	resume := bytes.Clone(b)
+	binary.BigEndian.PutUint16(b[18+2*3:], 65535)
+	p.take(b, time.Now())
+	sent := make(chan error)
+	go func() { sent <- p.Send(&Flow{Shape: Fixed(100, 3)}, 1, 1000) }()
+	time.Sleep(20 * time.Millisecond)
+	p.take(resume, time.Now())
+	select {
+	case err := <-sent:
+		if !errors.Is(err, unix.EBADF) { // there is no device
+			t.Errorf("sent: %v", err)
+		}
+	case <-time.After(p.PauseTime() / 2):
+		t.Error("it waits for the end of the pause")
 	}
 }
