@@ -377,19 +377,5 @@ func checkRestore(t *testing.T, s *site) {
 	if now := s.settings(t); now != s.initial {
 		t.Errorf("settings before:\n%s\nand after:\n%s", s.initial, now)
 	}
-	checkConsole(t, s)
-}
-
-// checkConsole reports faults that the guest's kernel has found. A warning of its own shows that
-// the console has warnings, and all that came before.
-func checkConsole(t *testing.T, s *site) {
-	const last = "the last warning"
-	rigtest.Must(t, s.guest.WriteFile("/dev/kmsg", []byte("<4>"+last+"\n"), 0))
-	rigtest.Until(t, "the console shows warnings", func() bool { return strings.Contains(s.guest.Console(), last) })
-	console := s.guest.Console()
-	for _, word := range []string{"BUG", "WARNING", "Oops", "stall", "Call Trace"} {
-		if strings.Contains(console, word) {
-			t.Errorf("the guest's kernel reports a fault (%s):\n%s", word, console)
-		}
-	}
+	rigtest.CheckKernel(t, s.guest)
 }

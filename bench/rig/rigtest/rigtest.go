@@ -4,6 +4,7 @@ package rigtest
 
 import (
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +54,21 @@ func Run(t testing.TB, g *rig.Guest, args ...string) string {
 		t.Fatalf("%v: status %d: %s%s", args, r.Status, r.Stdout, r.Stderr)
 	}
 	return r.Stdout
+}
+
+// CheckKernel reports faults that the guest's kernel has found. A warning of its own shows that the
+// console has warnings, and all that came before.
+func CheckKernel(t testing.TB, g *rig.Guest) {
+	t.Helper()
+	const last = "the last warning"
+	Must(t, g.WriteFile("/dev/kmsg", []byte("<4>"+last+"\n"), 0))
+	Until(t, "the console shows warnings", func() bool { return strings.Contains(g.Console(), last) })
+	console := g.Console()
+	for _, word := range []string{"BUG", "WARNING", "Oops", "stall", "Call Trace"} {
+		if strings.Contains(console, word) {
+			t.Errorf("the guest's kernel reports a fault (%s):\n%s", word, console)
+		}
+	}
 }
 
 // Conserves checks that a switch accounts for every frame and every buffer. No frame may be under
