@@ -30,6 +30,7 @@ type Adapter struct {
 	running sync.WaitGroup
 	noLink  atomic.Uint64 // frames lost because the device was down
 	noRoom  uint64        // frames lost because the socket was full
+	passes  atomic.Bool   // MAC control frames, to the guest
 
 	lock    sync.Mutex
 	changed *sync.Cond // the queues, the pauses, or ended
@@ -238,7 +239,9 @@ func (a *Adapter) toGuest() error {
 			a.lock.Lock()
 			a.changed.Broadcast()
 			a.lock.Unlock()
-			continue
+			if !a.passes.Load() {
+				continue
+			}
 		}
 		if _, err := a.guest.Write(f); err != nil {
 			return err
@@ -246,6 +249,9 @@ func (a *Adapter) toGuest() error {
 	}
 	return nil
 }
+
+// PassPauses lets the guest see MAC control frames, too, which network cards keep to themselves.
+func (a *Adapter) PassPauses() { a.passes.Store(true) }
 
 // Sent returns how many frames of each priority the guest has sent.
 func (a *Adapter) Sent() [8]uint64 {

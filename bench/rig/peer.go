@@ -259,6 +259,13 @@ func (p *Peer) Strange() (frames [][]byte) {
 	return frames
 }
 
+// Strangers returns how many frames Strange has.
+func (p *Peer) Strangers() int {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	return len(p.strange)
+}
+
 // Watch has a function look at each frame of no flow from now on, in the order of arrival. Strange
 // does not have them. The function must not keep the frame.
 func (p *Peer) Watch(look func(frame []byte)) {
