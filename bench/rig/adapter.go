@@ -117,7 +117,8 @@ func (a *Adapter) fromGuest() error {
 	}
 }
 
-// queue queues a frame, and waits until there is room for another one; false: the adapter has ended.
+// queue queues a frame, and waits until there is room for another one; false: the adapter has
+// ended.
 func (a *Adapter) queue(f []byte) bool {
 	a.lock.Lock()
 	defer a.lock.Unlock()
@@ -179,8 +180,8 @@ func (a *Adapter) transmit(f []byte) error {
 	return nil
 }
 
-// next waits for a frame that may be sent, of the highest priority, and takes it from its queue; nil:
-// the adapter has ended.
+// next waits for a frame that may be sent, of the highest priority, and takes it from its queue;
+// nil: the adapter has ended.
 func (a *Adapter) next() []byte {
 	a.lock.Lock()
 	defer a.lock.Unlock()
