@@ -98,6 +98,14 @@ func (s *Switch) stopOwnPause(p *port) {
 	if err := p.settings.SetFlowControl(s.config.ControlsFlow(p.Port)); err != nil {
 		s.log.Info(err.Error(), "port", p.Device)
 	}
+	s.warnOfDroppedPauses(p, p.settings.Driver())
+}
+
+// warnOfDroppedPauses warns if pauses of a port never reach its link partner.
+func (s *Switch) warnOfDroppedPauses(p *port, driver string) {
+	if afxdp.TraitsOf(driver).DropsPauses && p.FlowControl != config.FlowOff && s.config.Lossless() {
+		s.log.Warn(afxdp.PausesDropped, "port", p.Device, "driver", driver)
+	}
 }
 
 // parked returns the buffers that a port opens with. A port that came with a reload may have to

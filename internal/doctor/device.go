@@ -21,26 +21,27 @@ import (
 
 // Device is what can be observed of a network device without changing it.
 type Device struct {
-	Index    int
-	Kind     string // veth, bond, ...; "device" for hardware
-	Driver   string
-	Up       bool // it is set up
-	Carrier  bool
-	MTU      int
-	Speed    uint64 // of the link, bit/s; 0: unknown (afxdp.LinkSpeed)
-	Nominal  bool   // Speed is nominal, because a hypervisor made the device
-	Queues   int    // receive queues
-	OneQueue string // arguments of ethtool -L for one receive queue; "": their number can't be changed
-	RX, TX   Ring
-	Offloads []Offload       // those that are on and that a switch turns off
-	XDP      netdev.Features // of its driver
-	XDPKnown bool            // false: the kernel does not report them (before 6.3)
-	Program  *Program        // nil: none
-	Peer     *Peer           // of veth; nil: none, or not visible
-	Master   string          // the bridge or bond to which it belongs; "": none
-	Uses     []string        // addresses at which the machine is reachable on it
-	Pause    *ethtool.Pause  // nil: it has no PAUSE settings
-	DCB      *DCB            // nil: no data center bridging in hardware
+	Index      int
+	Kind       string // veth, bond, ...; "device" for hardware
+	Driver     string
+	Up         bool // it is set up
+	Carrier    bool
+	MTU        int
+	Speed      uint64 // of the link, bit/s; 0: unknown (afxdp.LinkSpeed)
+	Nominal    bool   // Speed is nominal, because a hypervisor made the device
+	Queues     int    // receive queues
+	MostQueues int    // channels that it can have; 0: unknown
+	OneQueue   string // arguments of ethtool -L for one receive queue; "": their number can't be changed
+	RX, TX     Ring
+	Offloads   []Offload       // those that are on and that a switch turns off
+	XDP        netdev.Features // of its driver
+	XDPKnown   bool            // false: the kernel does not report them (before 6.3)
+	Program    *Program        // nil: none
+	Peer       *Peer           // of veth; nil: none, or not visible
+	Master     string          // the bridge or bond to which it belongs; "": none
+	Uses       []string        // addresses at which the machine is reachable on it
+	Pause      *ethtool.Pause  // nil: it has no PAUSE settings
+	DCB        *DCB            // nil: no data center bridging in hardware
 }
 
 // Ring is the size of a device's ring in entries; 0: it has none, or does not report it.
@@ -167,7 +168,7 @@ func (d *Device) askDriver(tool *ethtool.Socket, name string) {
 	d.Driver, _ = tool.Driver(name)
 	if c, err := tool.Channels(name); err == nil {
 		d.Queues, d.OneQueue = int(c.RX+c.Combined), "rx 1 tx 1"
-		if c.MaxCombined > 0 {
+		if d.MostQueues = int(c.MaxCombined); d.MostQueues > 0 {
 			d.OneQueue = "combined 1"
 		}
 	}

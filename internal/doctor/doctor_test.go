@@ -56,7 +56,7 @@ func wellMachine() (Machine, map[string]string, map[string]*Device) {
 		"/sys/devices/system/clocksource/clocksource0/available_clocksource": "tsc hpet acpi_pm",
 	}
 	well := Device{
-		Kind: "device", Driver: "ice", Up: true, Carrier: true, MTU: 1500, Speed: 10e9, Queues: 1, RX: Ring{2048, 8160},
+		Kind: "device", Driver: "mlx5_core", Up: true, Carrier: true, MTU: 1500, Speed: 10e9, Queues: 1, RX: Ring{2048, 8160},
 		TX:  Ring{2048, 8160},
 		XDP: netdev.Basic | netdev.Redirect | netdev.ZeroCopy, XDPKnown: true, Pause: &ethtool.Pause{Negotiated: true},
 		DCB: &DCB{},
@@ -161,7 +161,7 @@ func device(change func(*Device)) spoiler {
 
 // zeroCopying makes a device one that zero-copy mode serves.
 func zeroCopying(d *Device) {
-	d.Driver, d.XDP = "ice", d.XDP|netdev.ZeroCopy
+	d.Driver, d.XDP = "mlx5_core", d.XDP|netdev.ZeroCopy
 }
 
 // replaying makes a device one whose driver delivers buffers twice in zero-copy mode.
@@ -309,6 +309,9 @@ var machineAilments = []ailment{
 
 const lossyPorts = "workers: [3]\nports: [{device: port1, speed: 10G}, {device: port2, speed: 10G}]\n"
 
+// jumbo is twoPorts with buffers for an MTU of more than 1646.
+const jumbo = twoPorts + "memory: {buffer_size: 4096B}\n"
+
 var deviceAilments = []ailment{
 	{name: "no device", text: strings.Replace(twoPorts, "port2", "nowhere", 1),
 		status: Error, about: "nowhere", say: []string{"no such device", "ip link"}, at: "switch.yaml:5:14"},
@@ -348,6 +351,47 @@ var deviceAilments = []ailment{
 		spoil:  device(func(d *Device) { d.XDP = netdev.Basic | netdev.Redirect }),
 		status: Error, about: "port2", say: []string{"no zero-copy", "requires"}, fix: "mode: auto",
 		at: "switch.yaml:5:27"},
+	{name: "an MTU for no native XDP", text: jumbo, spoil: device(func(d *Device) { d.Driver, d.MTU = "igc", 1600 }),
+		status: Warning, about: "port2", say: []string{"MTU of more than 1500", "it is 1600", "copy, generic"},
+		fix: "ip link set dev port2 mtu 1500"},
+	{name: "an MTU for no native XDP, demanded",
+		text:  strings.Replace(jumbo, "port2, ", "port2, mtu: 1600, mode: zero-copy, ", 1),
+		spoil: device(func(d *Device) { d.Driver, d.MTU = "igc", 1600 }), status: Error, about: "port2",
+		say: []string{"MTU of more than 1500", "requires zero-copy"}, fix: "mode: auto", at: "switch.yaml:5:38"},
+	{name: "an MTU that the kernel may refuse in zero-copy", spoil: device(func(d *Device) { d.MTU = 1639 }),
+		status: Warning, about: "port2", say: []string{"kernels from 6.12 on", "MTU of 1638", "it is 1639"},
+		fix: "ip link set dev port2 mtu 1638"},
+	{name: "an MTU that the kernel may refuse in zero-copy, and that the port needs",
+		text:  strings.Replace(twoPorts, "port2, ", "port2, mtu: 1639, ", 1),
+		spoil: device(func(d *Device) { d.MTU = 1639 }), status: Warning, about: "port2",
+		say: []string{"kernels from 6.12 on"}, fix: "memory: {buffer_size: 4096B}", at: "switch.yaml:2:1"},
+	{name: "more queue pairs than CPUs", spoil: func(_ *Machine, files map[string]string, devices map[string]*Device) {
+		files[cpuDirectory+"possible"], devices["port2"].Driver, devices["port2"].MostQueues = "0-3", "virtio_net", 5
+	}, status: Warning, about: "port2", say: []string{"5 queue pairs", "each of the 4 CPUs", "QEMU: queues=4",
+		"copy, generic"}},
+	{name: "as many queue pairs as CPUs", spoil: func(_ *Machine, files map[string]string, devices map[string]*Device) {
+		files[cpuDirectory+"possible"], devices["port2"].Driver, devices["port2"].MostQueues = "0-3", "virtio_net", 4
+	}, status: OK, about: "port2", say: []string{"zero-copy"}},
+	{name: "redirected frames lost", spoil: device(func(d *Device) { d.Driver, d.XDP = "ixgbevf", netdev.Basic }),
+		status: Warning, about: "port2", say: []string{"loses redirected frames", "copy, generic"}},
+	{name: "redirected frames lost outside zero-copy", spoil: device(func(d *Device) { d.Driver = "nfp" }),
+		status: Warning, about: "port2", say: []string{"outside zero-copy mode", "try mode: zero-copy"}},
+	{name: "redirected frames lost, but zero-copy demanded",
+		text:   strings.Replace(twoPorts, "port2, ", "port2, mode: zero-copy, ", 1),
+		spoil:  device(func(d *Device) { d.Driver, d.MTU = "ixgbevf", 1006; d.XDP = netdev.Basic }),
+		status: Error, about: "port2", say: []string{"loses redirected frames", "requires zero-copy"},
+		fix: "mode: auto", at: "switch.yaml:5:27"},
+	{name: "pauses dropped", spoil: device(func(d *Device) { d.Driver = "ice" }), status: Error, about: "port2",
+		say: []string{"drops the PFC and PAUSE frames", "another NIC", "flow_control: off"}},
+	{name: "pauses dropped, but none sent", text: strings.Replace(twoPorts, "port2, ", "port2, flow_control: off, ", 1),
+		spoil: device(func(d *Device) { d.Driver = "ice" }), status: OK, about: "port2",
+		say: []string{"PAUSE and PFC of its hardware are off"}},
+	{name: "pauses dropped, but nothing lossless", text: lossyPorts,
+		spoil: device(func(d *Device) { d.Driver = "ice" }), status: OK, about: "port2",
+		say: []string{"PAUSE and PFC of its hardware are off"}},
+	{name: "queues that no command changes", spoil: device(func(d *Device) {
+		d.Driver, d.XDP, d.Queues, d.OneQueue = "vmxnet3", netdev.Basic|netdev.Redirect, 2, "combined 1"
+	}), status: Error, about: "port2", say: []string{"1 of 2 receive queues", "one CPU"}},
 	{name: "frames split in zero-copy", spoil: device(splitting), status: Warning, about: "port2",
 		say: []string{"igc", "fills only 1024 bytes of a buffer of 2048", "MTU is 1500", "copies each frame"},
 		fix: "memory: {buffer_size: 4096B}",
@@ -374,7 +418,7 @@ var deviceAilments = []ailment{
 	{name: "no buffers large enough for zero-copy, demanded",
 		text: strings.Replace(twoPorts, "port2, ", "port2, mode: zero-copy, mtu: 3400, ", 1) +
 			"memory: {buffer_size: 4096B}\n",
-		spoil: device(func(d *Device) { splitting(d); d.MTU = 3400 }), status: Error, about: "port2",
+		spoil: device(func(d *Device) { d.Driver, d.MTU = "new", 3400 }), status: Error, about: "port2",
 		say: []string{"too small for zero-copy"}, fix: "mode: auto", at: "switch.yaml:5:27"},
 	{name: "MTU too small", spoil: device(func(d *Device) { d.MTU = 1400 }),
 		status: Error, about: "port2", fix: "ip link set dev port2 mtu 1500"},
@@ -439,6 +483,15 @@ var deviceAilments = []ailment{
 	{name: "PFC in hardware", spoil: device(func(d *Device) { d.DCB.PFC = 1 << 3 }),
 		status: Warning, about: "port2", say: []string{"PFC priorities: 3"},
 		fix: "dcb pfc set dev port2 prio-pfc all:off"},
+	{name: "PFC in hardware, of the firmware's agent", text: strings.Replace(twoPorts, "port2, ",
+		"port2, flow_control: off, ", 1),
+		spoil:  device(func(d *Device) { d.Driver, d.DCB.PFC = "i40e", 1<<3 }),
+		status: Warning, about: "port2", say: []string{"PFC priorities: 3"},
+		fix: "ethtool --set-priv-flags port2 disable-fw-lldp on && dcb pfc set dev port2 prio-pfc all:off"},
+	{name: "PAUSE in hardware that keeps its negotiation", text: lossyPorts,
+		spoil:  device(func(d *Device) { d.Driver, d.Pause.RX = "ice", true }),
+		status: Warning, about: "port2", say: []string{"no lossless class"},
+		fix: "ethtool -A port2 rx off tx off"},
 	{name: "loopback down", spoil: func(_ *Machine, _ map[string]string, devices map[string]*Device) {
 		devices["lo"] =
 			&Device{}

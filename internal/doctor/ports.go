@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"sluice/internal/config"
-	"sluice/internal/netdev"
 	"sluice/internal/state"
 	"sluice/internal/units"
 	"sluice/pmd/afxdp"
@@ -146,77 +145,13 @@ func uses(e *examination, p port) {
 	}
 }
 
-// driver reports which mode is available, and why no better one.
-func driver(e *examination, p port) {
-	d := p.device
-	if p.runs != nil {
-		e.ok(p.Device, "%s, open in mode %s%s", d, p.runs.Mode, whyCopies(e, p))
-		return
-	}
-	switch {
-	case !d.XDPKnown:
-		e.ok(p.Device, "%s: this kernel does not report whether it supports zero-copy; opening it will show", d)
-	case d.XDP&netdev.ZeroCopy != 0 && p.Mode != config.Copy:
-		zeroCopy(e, p)
-	case d.XDP&netdev.ZeroCopy != 0:
-		e.configured(Warning, p.Device, &p.Mode, "mode: auto",
-			"%s: its driver supports zero-copy, but the configuration asks for copies", d)
-	case p.Mode == config.ZeroCopy:
-		e.configured(Error, p.Device, &p.Mode, "mode: auto",
-			"%s: its driver has no zero-copy, but the configuration requires it", d)
-	case d.XDP&netdev.Basic != 0 && d.XDP&netdev.Redirect != 0:
-		e.ok(p.Device, "%s: its driver supports XDP, but not zero-copy: the kernel copies each frame", d)
-	default:
-		e.warn(p.Device, "",
-			"%s: its driver has no XDP: the kernel makes a socket buffer of each frame and copies it, which is "+
-				"several times slower (copy, generic). Another device, or a newer driver, may be faster", d)
-	}
-}
-
-// whyCopies returns why a running switch does not use zero-copy mode on a port, or "".
-func whyCopies(e *examination, p port) string {
-	d := p.device
-	_, small := afxdp.WholeFrames(d.Driver, d.MTU, e.Config.Memory.BufferSize)
-	switch {
-	case p.runs.Mode == "zero-copy" || !d.XDPKnown:
-		return ""
-	case d.XDP&netdev.ZeroCopy == 0:
-		return ", since its driver has no zero-copy"
-	case p.Mode == config.Auto && afxdp.Replays(d.Driver):
-		return ", since " + afxdp.ErrReplay.Error()
-	case p.Mode == config.Auto && small != nil:
-		return ", since " + small.Error()
-	}
-	return ""
-}
-
-// zeroCopy reports what keeps a device from zero-copy mode, or makes that mode dangerous.
-func zeroCopy(e *examination, p port) {
-	d, demanded := p.device, p.Mode == config.ZeroCopy
-	enough, small := afxdp.WholeFrames(d.Driver, d.MTU, e.Config.Memory.BufferSize)
-	_, few := afxdp.ReceiveRing(d.Driver, e.Ring, e.Ring, int(d.RX.Size)) // a ring has as many buffers
-	switch {
-	case afxdp.Replays(d.Driver) && !demanded:
-		e.ok(p.Device, "%s: the kernel copies each frame, because %v", d, afxdp.ErrReplay)
-	case small == nil && few != nil && e.Ring > 0:
-		e.configured(Error, p.Device, &p.Mode, "mode: auto", "%s: %v", d, few)
-	case small == nil:
-		e.ok(p.Device, "%s: zero-copy", d)
-	case enough > 0 && demanded:
-		e.configured(Error, p.Device, &e.Config.Memory.BufferSize, e.bufferOfPage(), "%s: %v", d, small)
-	case enough > 0:
-		e.configured(Warning, p.Device, &e.Config.Memory.BufferSize, e.bufferOfPage(),
-			"%s: the kernel copies each frame, because %v", d, small)
-	case demanded:
-		e.configured(Error, p.Device, &p.Mode, "mode: auto", "%s: %v", d, small)
-	default:
-		e.ok(p.Device, "%s: the kernel copies each frame, because %v", d, small)
-	}
+// setMTU returns the command that sets the MTU of a port's device, in bytes.
+func setMTU(p port, bytes int) string {
+	return fmt.Sprintf("ip link set dev %s mtu %d", quoted(p.Device), bytes)
 }
 
 // mtu compares the device's MTU with the port's and with the size of buffers.
 func mtu(e *examination, p port) {
-	set := func(bytes int) string { return fmt.Sprintf("ip link set dev %s mtu %d", quoted(p.Device), bytes) }
 	most := afxdp.MaxMTU(e.Config.Memory.BufferSize)
 	tag := ""
 	if longer := p.DeviceMTU() - p.MTU; longer > 0 {
@@ -224,9 +159,9 @@ func mtu(e *examination, p port) {
 	}
 	switch d := p.device; {
 	case d.MTU < p.DeviceMTU():
-		e.fail(p.Device, set(p.DeviceMTU()), "its MTU of %d is less than the port's of %d%s", d.MTU, p.MTU, tag)
+		e.fail(p.Device, setMTU(p, p.DeviceMTU()), "its MTU of %d is less than the port's of %d%s", d.MTU, p.MTU, tag)
 	case d.MTU > most:
-		e.fail(p.Device, set(most), "its MTU of %d is more than the %d that buffers of %d bytes hold", d.MTU, most,
+		e.fail(p.Device, setMTU(p, most), "its MTU of %d is more than the %d that buffers of %d bytes hold", d.MTU, most,
 			e.Config.Memory.BufferSize)
 	default:
 		e.ok(p.Device, "MTU %d; the port needs %d%s", d.MTU, p.MTU, tag)
@@ -235,9 +170,13 @@ func mtu(e *examination, p port) {
 
 // queues checks the number of receive queues: a socket has one.
 func queues(e *examination, p port) {
+	help := afxdp.TraitsOf(p.device.Driver).OneQueue
 	switch n := p.device.Queues; {
 	case n <= 1:
 		e.ok(p.Device, "one receive queue")
+	case help != "":
+		e.fail(p.Device, "", "only 1 of %d receive queues would reach a switch, so it does not open the device: %s", n,
+			help)
 	case p.device.OneQueue == "":
 		e.fail(p.Device, "", "only 1 of %d receive queues would reach a switch, and their number can't be changed: "+
 			"create the device with one (`ip link add … numrxqueues 1`), or use the device below it", n)
@@ -252,10 +191,11 @@ func queues(e *examination, p port) {
 // rings checks how many frames the device can hold while the kernel is late.
 func rings(e *examination, p port) {
 	const few = 512
+	traits := afxdp.TraitsOf(p.device.Driver)
 	switch rx, tx := p.device.RX, p.device.TX; {
 	case rx.Size == 0:
 		e.ok(p.Device, "no rings of its own, or it does not report their sizes")
-	case rx.Size < few && rx.Most > rx.Size && !(afxdp.Replays(p.device.Driver) && p.Mode == config.ZeroCopy):
+	case rx.Size < few && rx.Most > rx.Size && !(traits.Replays && p.Mode == config.ZeroCopy):
 		e.warn(p.Device, fmt.Sprintf("ethtool -G %s rx %d", quoted(p.Device), rx.Most),
 			"its receive ring has %d of %d possible entries: frames are lost there when the kernel is late. "+
 				"Changing the ring may take the link down for a moment", rx.Size, rx.Most)
@@ -343,12 +283,15 @@ func stop(x *Program, device string) string {
 func flowControl(e *examination, p port) {
 	pause, dcb := p.device.Pause, p.device.DCB
 	pauses := pause != nil && (pause.RX || pause.TX)
+	if afxdp.TraitsOf(p.device.Driver).DropsPauses && p.FlowControl != config.FlowOff && e.Config.Lossless() {
+		e.fail(p.Device, "", "%s", afxdp.PausesDropped)
+	}
 	if pauses {
 		ownPause(e, p)
 	}
 	if dcb != nil && dcb.PFC != 0 {
-		e.warn(p.Device, fmt.Sprintf("dcb pfc set dev %s prio-pfc all:off", quoted(p.Device)),
-			"its hardware does PFC on its own, and may not pass PFC frames on to the switch (%s)", dcb)
+		e.warn(p.Device, turnOffPFC(p), "its hardware does PFC on its own, and may not pass PFC frames on to the switch "+
+			"(%s)", dcb)
 	}
 	switch {
 	case pauses || dcb != nil && dcb.PFC != 0:
@@ -368,21 +311,35 @@ func ownPause(e *examination, p port) {
 		p.device.Pause.TX)
 	switch {
 	case !e.Config.ControlsFlow(p.Port):
-		e.warn(p.Device, turnOffPause(p.Device), "%s: this stops all classes together, without the switch "+
+		e.warn(p.Device, turnOffPause(p), "%s: this stops all classes together, without the switch "+
 			"noticing. The port has no flow control (flow_control: off, or no lossless class), so the switch does "+
 			"not change the setting. Changing it may take the link down for a moment", does)
 	case p.runs == nil:
 		e.ok(p.Device, "%s: a switch turns it off if it can, and restores it at its end, which may take the link down "+
 			"for a moment", does)
 	default:
-		e.warn(p.Device, turnOffPause(p.Device), "%s: this stops all classes together, without the switch "+
+		e.warn(p.Device, turnOffPause(p), "%s: this stops all classes together, without the switch "+
 			"noticing. Either the switch could not turn it off, and its log says why, or it was turned on later. "+
 			"Changing it may take the link down for a moment", does)
 	}
 }
 
-func turnOffPause(device string) string {
-	return fmt.Sprintf("ethtool -A %s autoneg off rx off tx off", quoted(device))
+func turnOffPause(p port) string {
+	negotiation := "autoneg off "
+	if afxdp.TraitsOf(p.device.Driver).KeepsNegotiation {
+		negotiation = ""
+	}
+	return fmt.Sprintf("ethtool -A %s %srx off tx off", quoted(p.Device), negotiation)
+}
+
+// turnOffPFC returns the command that turns off the hardware's PFC. Drivers refuse it while an
+// agent in their firmware runs DCBX, which is stopped first.
+func turnOffPFC(p port) string {
+	off := fmt.Sprintf("dcb pfc set dev %s prio-pfc all:off", quoted(p.Device))
+	if stop := afxdp.TraitsOf(p.device.Driver).StopDCBX; stop != "" {
+		return fmt.Sprintf(stop, quoted(p.Device)) + " && " + off
+	}
+	return off
 }
 
 // heard reports whether PFC frames have reached the switch: some hardware swallows them, and

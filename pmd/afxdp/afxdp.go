@@ -26,12 +26,15 @@
 //	12 fill ring before bind, and its size         Open, socket.fillSize
 //	13 sharing a UMEM between sockets              socket.register: registered once per socket
 //	14 virtio-net's header                         headroom
-//	15 other queues take frames                    Prepare: one channel; Open: ErrQueues
+//	15 other queues take frames                    Prepare: one channel; Open: ErrQueues;
+//	                                               device.recount: queues that native XDP adds
 //	16 offloads, above all tag stripping           Prepare; the peer's own checksums: peerNote
 //	17 NICs that swallow 0x8808 frames             SetFlowControl turns off the device's PAUSE;
 //	                                               other causes: test each device by sending PFC
-//	                                               to it (sluice doctor)
-//	18 MTU limits, silent fallback from native     device.check, Port.Mode and Port.Fallback
+//	                                               to it (sluice doctor); Traits.DropsPauses:
+//	                                               those that drop them on the way out
+//	18 MTU limits, silent fallback from native     device.check, Port.Mode and Port.Fallback;
+//	                                               Redirects: native XDP that loses frames
 //	19 native attach downs the link for seconds    Watch: a port opens without a link and starts
 //	                                               when the link event comes
 //	20 kill -9 must leave nothing behind           attach: unpinned bpf_link; Prepare: state on disk
@@ -201,7 +204,7 @@ func (p *Port) open(c Config, d device) (err error) {
 		return fmt.Errorf("%d initial buffers are more than the %d entries of the fill ring: pass fewer", len(c.Fill),
 			n)
 	}
-	if p.program, err = attach(d, c.Queue, c.Mode == ZeroCopy); err != nil {
+	if p.program, err = attach(d, c.Queue, c.Mode); err != nil {
 		return err
 	}
 	mode := c.Mode

@@ -1,6 +1,7 @@
 package afxdp
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 
@@ -9,43 +10,12 @@ import (
 	"sluice/internal/netdev"
 )
 
-// filling is how a driver and its device fill buffers in zero-copy mode.
-type filling struct {
-	unit    int  // bytes: the driver programs a multiple and loses the rest of a buffer
-	accepts int  // bytes: the device accepts frames of this length, whatever its MTU
-	mostMTU int  // bytes: above it the device accepts frames of any length; 0: no such limit
-	replays bool // it delivers buffers twice, and overwrites frames, once the fill ring has run empty
-}
-
-// fillings are the drivers of which this is known, by their source in Linux, and igb also by
-// running it in QEMU. Frames that do not fit a buffer are lost, or arrive as two.
-var fillings = map[string]filling{
-	// The room of a buffer is a multiple of the 128 bytes that these program
-	// (i40e_configure_rx_ring, ice_setup_rx_ctx).
-	"i40e": {unit: 128}, "ice": {unit: 128},
-	// mlx5e_validate_xsk_param refuses buffers that are too small.
-	"mlx5_core": {unit: 1},
-	// virtnet_add_recvbuf_xsk passes the room on.
-	"virtio_net": {unit: 1},
-	// BSIZEPKT of the register SRRCTL counts KiB. ixgbe depends on it for the 82599 only
-	// (ixgbe_configure_srrctl), but its devices have the same driver name.
-	"ixgbe": {unit: 1024},
-	// igc_set_rx_mode and igb_set_rx_mode accept these lengths at least; 16 bytes of a time stamp
-	// may come before a frame.
-	"igc": {unit: 1024, accepts: 1648 + 16},
-	"igb": {unit: 1024, accepts: 1536 + 16, mostMTU: 1510, replays: true},
-}
-
-// Replays reports whether a driver is known to damage frames in zero-copy mode when it runs short
-// of buffers. Auto leaves that mode to other drivers.
-func Replays(driver string) bool { return fillings[driver].replays }
-
 // ReceiveRing returns how many entries the RX ring of a port has in zero-copy mode: ring, unless
 // the driver must never run short of buffers. Then an RX ring full of frames leaves some of the
 // port's buffers, even if the device's own ring is full of them, too. ErrReplay: there are too few
 // buffers for that.
 func ReceiveRing(driver string, ring, buffers, deviceRing int) (int, error) {
-	if !Replays(driver) {
+	if !drivers[driver].Replays {
 		return ring, nil
 	}
 	const received = 128 // by the worker, which has not replaced them yet
@@ -65,8 +35,8 @@ func room(size int) int { return size - unix.XDP_PACKET_HEADROOM - headroom }
 // unknown driver it assumes only the largest power of two.
 func usable(driver string, size int) int {
 	n := room(size)
-	if f, known := fillings[driver]; known {
-		return n - n%f.unit
+	if unit := drivers[driver].unit; unit > 0 {
+		return n - n%unit
 	}
 	return 1 << (bits.Len(uint(n)) - 1)
 }
@@ -78,15 +48,24 @@ func MaxMTU(size int) int { return room(size) - ethernetHeader - tag }
 // maxZeroCopyMTU returns the largest MTU in bytes with which buffers of size bytes hold all frames
 // that a device delivers in zero-copy mode; 0 or less: none.
 func maxZeroCopyMTU(driver string, size int) int {
-	f, n := fillings[driver], usable(driver, size)
-	if n < f.accepts {
+	t, n := drivers[driver], usable(driver, size)
+	if n < t.accepts {
 		return 0
 	}
 	most := n - ethernetHeader - tag
-	if f.mostMTU > 0 {
-		most = min(most, f.mostMTU)
+	if t.mostMTU > 0 {
+		most = min(most, t.mostMTU)
 	}
 	return most
+}
+
+// KernelMTU returns the largest MTU in bytes with which kernels from 6.12 on allow zero-copy mode
+// with buffers of size bytes, whatever the driver: xp_assign_dev rounds the room of a buffer down
+// and compares it with a frame with header, two tags and checksum. 6.1 has no such limit.
+func KernelMTU(size int) int {
+	const unit, overhead = 128, ethernetHeader + 2*tag + 4
+	n := room(size)
+	return n - n%unit - overhead
 }
 
 // WholeFrames returns ErrRoom if frames would not arrive whole in zero-copy mode: from a driver,
@@ -100,7 +79,7 @@ func WholeFrames(driver string, mtu, size int) (enough int, err error) {
 		enough = page
 	}
 	why := fmt.Sprintf("the driver %s fills only %d bytes of a buffer of %d", driver, usable(driver, size), size)
-	if _, known := fillings[driver]; !known {
+	if drivers[driver].unit == 0 {
 		why = fmt.Sprintf("it is not known whether the driver %s fills more than %d bytes of a buffer of %d", driver,
 			usable(driver, size), size)
 	}
@@ -121,4 +100,15 @@ func (d device) checkZeroCopy(size int) error {
 		return fmt.Errorf("%w: lower it, or choose copy mode", err)
 	}
 	return fmt.Errorf("%w: set memory.buffer_size to %dB", err, enough)
+}
+
+// refusesZeroCopy explains the kernel's refusal of zero-copy mode.
+func (d device) refusesZeroCopy(err error, size int) error {
+	err = fmt.Errorf("%w: %w", ErrZeroCopy, err)
+	most := KernelMTU(size)
+	if d.mtu <= most || !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	return fmt.Errorf("%w: kernels from 6.12 on allow an MTU of at most %d with buffers of %d bytes, and it is %d: "+
+		"lower it, or use larger buffers", err, most, size, d.mtu)
 }

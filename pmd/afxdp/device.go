@@ -80,10 +80,7 @@ func (d device) check(c Config) error {
 			"larger buffers",
 			ErrMTU, d.mtu, c.BufferSize, limit, d.name, limit)
 	case d.queues > 1:
-		return fmt.Errorf(
-			"%w: the device has %d receive queues, and a port reads one: run `ethtool -L %s combined 1` (veth: rx "+
-				"1 tx 1), "+
-				"or create the device with one", ErrQueues, d.queues, d.name)
+		return d.manyQueues()
 	case c.Queue >= d.queues:
 		return fmt.Errorf("%w: no queue %d; the device has %d", ErrQueues, c.Queue, d.queues)
 	}

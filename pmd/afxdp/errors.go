@@ -19,6 +19,7 @@ var (
 	ErrQueues       = errors.New("the receive queues do not fit")
 	ErrProgram      = errors.New("the device has an XDP program already")
 	ErrNative       = errors.New("the device refuses native XDP")
+	ErrRedirect     = errors.New("native XDP of the device loses redirected frames")
 	ErrZeroCopy     = errors.New("the device refuses zero-copy mode")
 	ErrRoom         = errors.New("buffers are too small for zero-copy mode")
 	ErrReplay       = errors.New("the driver damages frames in zero-copy mode when it runs short of buffers")

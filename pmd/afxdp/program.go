@@ -21,9 +21,9 @@ type program struct {
 	fallback error // why native mode is not in use
 }
 
-// attach loads the program and attaches it, in native mode if the driver supports it. The map is
-// still empty, so the program passes every frame.
-func attach(d device, queue int, nativeOnly bool) (*program, error) {
+// attach loads the program and attaches it, in native mode if that works. The map is still empty,
+// so the program passes every frame.
+func attach(d device, queue int, mode Mode) (*program, error) {
 	sockets, err := ebpf.NewMap(&ebpf.MapSpec{
 		Name: "sluice_sockets", Type: ebpf.XSKMap, KeySize: 4, ValueSize: 4, MaxEntries: uint32(queue) + 1,
 	})
@@ -36,24 +36,39 @@ func attach(d device, queue int, nativeOnly bool) (*program, error) {
 	}
 	defer code.Close() // the link holds it
 	p := &program{sockets: sockets, native: true}
-	on := link.XDPOptions{Program: code, Interface: d.index, Flags: link.XDPDriverMode}
-	if p.link, err = link.AttachXDP(on); err == nil {
+	err = p.attachNative(d, code, mode)
+	if err == nil {
 		return p, nil
 	}
-	err = refused(attachProgram, err)
-	if errors.Is(err, ErrProgram) || errors.Is(err, ErrPermission) || errors.Is(err, ErrNoDevice) {
+	if fatal(err) || mode == ZeroCopy {
 		return nil, errors.Join(err, sockets.Close())
 	}
-	err = fmt.Errorf("%w: %w: it may need a smaller MTU or, on veth, a peer with no more transmit queues than it has "+
-		"receive queues", ErrNative, err)
-	if nativeOnly {
-		return nil, errors.Join(err, sockets.Close())
-	}
-	p.native, p.fallback, on.Flags = false, err, link.XDPGenericMode
+	p.native, p.fallback = false, err
+	on := link.XDPOptions{Program: code, Interface: d.index, Flags: link.XDPGenericMode}
 	if p.link, err = link.AttachXDP(on); err != nil {
 		return nil, errors.Join(refused(attachProgram, err), sockets.Close())
 	}
 	return p, nil
+}
+
+// attachNative attaches the program in native mode, unless frames would be lost with it.
+func (p *program) attachNative(d device, code *ebpf.Program, mode Mode) (err error) {
+	if err := d.redirects(mode); err != nil {
+		return err
+	}
+	on := link.XDPOptions{Program: code, Interface: d.index, Flags: link.XDPDriverMode}
+	if p.link, err = link.AttachXDP(on); err != nil {
+		return d.refusesNative(refused(attachProgram, err))
+	}
+	if err := d.recount(); err != nil {
+		return errors.Join(err, p.detach())
+	}
+	return nil
+}
+
+// fatal reports whether the program can't be attached in generic mode either.
+func fatal(err error) bool {
+	return errors.Is(err, ErrProgram) || errors.Is(err, ErrPermission) || errors.Is(err, ErrNoDevice)
 }
 
 // redirect returns the program: it redirects a frame to the socket of its receive queue, or passes
@@ -78,10 +93,13 @@ func (p *program) admit(queue, socket int) error {
 	return nil
 }
 
-// close detaches the program. Closing the link is not enough: a child that this process is just
+// close detaches the program and frees its map.
+func (p *program) close() error { return errors.Join(p.detach(), p.sockets.Close()) }
+
+// detach detaches the program. Closing the link is not enough: a child that this process is just
 // starting may hold a copy of its descriptor. Detach's error is ignored: it is EINVAL if the device
 // is gone.
-func (p *program) close() error {
+func (p *program) detach() error {
 	_ = p.link.Detach()
-	return errors.Join(p.link.Close(), p.sockets.Close())
+	return p.link.Close()
 }

@@ -21,6 +21,7 @@ type Options struct {
 // Settings are the settings of a device that Prepare changes and Restore restores.
 type Settings struct {
 	link   netlink.Link
+	driver string // "" if unknown
 	tool   *ethtool.Socket
 	pause  pauser   // the tool, except in tests
 	memory *memory  // also holds the device: no second Prepare while this lives; nil once given up
@@ -85,7 +86,7 @@ func prepare(device string, o Options) (*Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Settings{link: link, tool: tool, pause: tool}
+	s := &Settings{link: link, driver: d.driver, tool: tool, pause: tool}
 	if s.memory, s.before, err = remember(link, func() (original, error) { return capture(link, tool) }); err != nil {
 		tool.Close()
 		if errors.Is(err, unix.EACCES) {
@@ -119,6 +120,9 @@ func mayAdminister() error {
 	}
 	return nil
 }
+
+// Driver returns the driver of the device, or "" if it is unknown.
+func (s *Settings) Driver() string { return s.driver }
 
 // Notes returns the settings that the device could not change and other hints for its owner.
 func (s *Settings) Notes() []string { return s.notes }

@@ -142,7 +142,7 @@ func (s *socket) bind(d device, queue int, mode Mode, bufferSize int) error {
 
 // bindZeroCopy binds the socket in zero-copy mode, if frames of the device arrive whole there.
 func (s *socket) bindZeroCopy(d device, queue int, mode Mode, bufferSize int) error {
-	if mode == Auto && Replays(d.driver) {
+	if mode == Auto && drivers[d.driver].Replays {
 		return ErrReplay
 	}
 	if err := d.checkZeroCopy(bufferSize); err != nil {
@@ -155,7 +155,7 @@ func (s *socket) bindZeroCopy(d device, queue int, mode Mode, bufferSize int) er
 	case errors.Is(err, unix.EBUSY):
 		return refused(bindSocket, err)
 	default:
-		return fmt.Errorf("%w: %w", ErrZeroCopy, err)
+		return d.refusesZeroCopy(err, bufferSize)
 	}
 }
 
