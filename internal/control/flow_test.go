@@ -22,8 +22,8 @@ func TestDroppedPauses(t *testing.T) {
 		c := parse(t, "ports: [{device: port1, speed: 1G"+test.port+"}, {device: port2, speed: 1G}]\n"+test.rest)
 		s := &Switch{log: slog.New(slog.NewTextHandler(&log, nil)), config: c}
 		s.warnOfDroppedPauses(newPort(&c.Ports[0], 0), test.driver)
-		if warned := strings.Contains(log.String(), "level=WARN") && strings.Contains(log.String(), "another NIC"); warned !=
-			test.warned {
+		warned := strings.Contains(log.String(), "level=WARN") && strings.Contains(log.String(), "another NIC")
+		if warned != test.warned {
 			t.Errorf("%+v: %s", test, log.String())
 		}
 	}

@@ -56,8 +56,8 @@ func wellMachine() (Machine, map[string]string, map[string]*Device) {
 		"/sys/devices/system/clocksource/clocksource0/available_clocksource": "tsc hpet acpi_pm",
 	}
 	well := Device{
-		Kind: "device", Driver: "mlx5_core", Up: true, Carrier: true, MTU: 1500, Speed: 10e9, Queues: 1, RX: Ring{2048, 8160},
-		TX:  Ring{2048, 8160},
+		Kind: "device", Driver: "mlx5_core", Up: true, Carrier: true, MTU: 1500, Speed: 10e9, Queues: 1,
+		RX: Ring{2048, 8160}, TX: Ring{2048, 8160},
 		XDP: netdev.Basic | netdev.Redirect | netdev.ZeroCopy, XDPKnown: true, Pause: &ethtool.Pause{Negotiated: true},
 		DCB: &DCB{},
 	}

@@ -56,8 +56,9 @@ func notNative(e *examination, p port) error {
 		return err
 	}
 	if cpus := e.possibleCPUs(); traits.PairPerCPU && cpus > 0 && d.MostQueues > cpus {
-		return fmt.Errorf("the device has %d queue pairs, and with native XDP the driver receives on one more for each "+
-			"of the %d CPUs, where frames would be lost: give it at most %[2]d (QEMU: queues=%[2]d)", d.MostQueues, cpus)
+		return fmt.Errorf("the device has %d queue pairs, and with native XDP the driver receives on one more for "+
+			"each of the %d CPUs, where frames would be lost: give it at most %[2]d (QEMU: queues=%[2]d)",
+			d.MostQueues, cpus)
 	}
 	if most := traits.NativeMTU; most > 0 && d.MTU > most {
 		return fmt.Errorf("its driver refuses native XDP with an MTU of more than %d, and it is %d (in Linux 7.3; "+
@@ -146,8 +147,8 @@ func zeroCopy(e *examination, p port) {
 func kernelMTU(e *examination, p port) {
 	d, size := p.device, e.Config.Memory.BufferSize
 	most := afxdp.KernelMTU(size)
-	text := fmt.Sprintf("%s: kernels from 6.12 on allow zero-copy with buffers of %d bytes only up to an MTU of %d, and "+
-		"it is %d", d, size, most, d.MTU)
+	text := fmt.Sprintf("%s: kernels from 6.12 on allow zero-copy with buffers of %d bytes only up to an MTU of %d, "+
+		"and it is %d", d, size, most, d.MTU)
 	switch page := os.Getpagesize(); {
 	case p.DeviceMTU() <= most:
 		e.warn(p.Device, setMTU(p, most), "%s", text)

@@ -161,8 +161,8 @@ func mtu(e *examination, p port) {
 	case d.MTU < p.DeviceMTU():
 		e.fail(p.Device, setMTU(p, p.DeviceMTU()), "its MTU of %d is less than the port's of %d%s", d.MTU, p.MTU, tag)
 	case d.MTU > most:
-		e.fail(p.Device, setMTU(p, most), "its MTU of %d is more than the %d that buffers of %d bytes hold", d.MTU, most,
-			e.Config.Memory.BufferSize)
+		e.fail(p.Device, setMTU(p, most), "its MTU of %d is more than the %d that buffers of %d bytes hold", d.MTU,
+			most, e.Config.Memory.BufferSize)
 	default:
 		e.ok(p.Device, "MTU %d; the port needs %d%s", d.MTU, p.MTU, tag)
 	}
@@ -290,8 +290,8 @@ func flowControl(e *examination, p port) {
 		ownPause(e, p)
 	}
 	if dcb != nil && dcb.PFC != 0 {
-		e.warn(p.Device, turnOffPFC(p), "its hardware does PFC on its own, and may not pass PFC frames on to the switch "+
-			"(%s)", dcb)
+		e.warn(p.Device, turnOffPFC(p),
+			"its hardware does PFC on its own, and may not pass PFC frames on to the switch (%s)", dcb)
 	}
 	switch {
 	case pauses || dcb != nil && dcb.PFC != 0:

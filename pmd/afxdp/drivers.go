@@ -71,8 +71,8 @@ var drivers = map[string]Traits{
 			"one CPU, or take the others offline while you bind the driver to the device again"},
 	// NativeMTU: ena_xdp_allowed, bnxt_xdp_set, mlx4_en_check_xdp_mtu.
 	"ena": {NativeMTU: 3498}, "bnxt_en": {NativeMTU: 3502}, "mlx4_en": {NativeMTU: 3498},
-	// losesRedirects: ixgbevf_run_xdp, nfp_nfd3_rx, nfp_nfdk_rx. nfp reports that it redirects if its
-	// firmware has zero-copy mode, and does it only there.
+	// losesRedirects: ixgbevf_run_xdp, nfp_nfd3_rx, nfp_nfdk_rx. nfp reports that it redirects if
+	// its firmware has zero-copy mode, and does it only there.
 	"ixgbevf": {losesRedirects: true}, "nfp": {losesRedirects: true},
 	// OneQueue: tun_ethtool_ops has no set_channels.
 	"tun": {OneQueue: "its creator chooses their number: create it with one"},

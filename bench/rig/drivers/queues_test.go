@@ -1,0 +1,79 @@
+package drivers
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/bench/rig"
+	"sluice/bench/rig/rigtest"
+)
+
+// TestVirtioMorePairs: with native XDP, virtio_net would receive on one more queue for each CPU, if
+// the device has so many. The ports use generic mode instead, and all frames arrive.
+func TestVirtioMorePairs(t *testing.T) {
+	s := newSite(t, rigged{driver: rig.VirtioNet, mode: "zero-copy", buffer: 2048, queues: 4, cpus: 2})
+	t.Run("zero-copy", func(t *testing.T) { checkRefused(t, s, "no more queue pairs than the virtual machine has") })
+	s.mode, s.shows = "auto", "copy (generic)"
+	s.start(t)
+	checkMode(t, s)
+	rigtest.Must(t, s.sw.Await(rigtest.Patience, len(s.devices), "port uses a slower mode", "has raised their number"))
+	checkIdentity(t, s)
+	checkRestore(t, s)
+}
+
+// TestVMXNET3Queues: with two CPUs, vmxnet3 has two receive queues, whose number is fixed. No port
+// opens, the log says what helps, and the switch answers all the same. With one CPU online while
+// the driver is bound to the devices, they have one queue.
+func TestVMXNET3Queues(t *testing.T) {
+	s := newSite(t, rigged{driver: rig.VMXNET3, mode: "auto", shows: "copy (native)", buffer: 2048, cpus: 2})
+	checkRefused(t, s, "take the others offline")
+	s.rebind(t)
+	s.start(t)
+	checkMode(t, s)
+	checkIdentity(t, s)
+	checkRestore(t, s)
+}
+
+// rebind binds the driver to the devices anew, with one CPU online meanwhile.
+func (s *site) rebind(t *testing.T) {
+	t.Helper()
+	online := func(digit string) {
+		rigtest.Must(t, s.guest.WriteFile("/sys/devices/system/cpu/cpu1/online", []byte(digit), 0))
+	}
+	online("0")
+	for n, d := range s.devices {
+		_, info, _ := strings.Cut(s.run(t, "ethtool", "-i", d), "bus-info: ")
+		address, _, _ := strings.Cut(info, "\n")
+		for _, file := range []string{"unbind", "bind"} {
+			path := fmt.Sprintf("/sys/bus/pci/drivers/%s/%s", s.driver.Name, file)
+			rigtest.Must(t, s.guest.WriteFile(path, []byte(address), 0))
+		}
+		s.run(t, "ip", "link", "set", s.devices[n], "up")
+	}
+	online("1")
+	s.initial = s.settings(t)
+}
+
+// checkRefused: no port opens, and the log says what helps. The switch answers, and leaves the
+// devices as they were.
+func checkRefused(t *testing.T, s *site, help string) {
+	rigtest.Must(t, s.guest.WriteFile(file, []byte(s.configuration(outRate)), 0o644))
+	var err error
+	s.sw, err = s.guest.Start("sluice", "run", "-c", file)
+	rigtest.Must(t, err)
+	refused := s.sw.Await(rigtest.Patience, len(s.devices), "the receive queues do not fit", help)
+	rigtest.Must(t, errors.Join(refused, s.sw.Await(rigtest.Patience, 1, "msg=confined")))
+	for _, p := range s.state(t).Ports {
+		if p.Up {
+			t.Errorf("%s is up, in mode %s", p.Name, p.Mode)
+		}
+	}
+	if r := s.stop(t, unix.SIGTERM); r.Status != 0 {
+		t.Errorf("status %d: %s", r.Status, r.Stderr)
+	}
+	rigtest.Until(t, "the devices are as before", func() bool { return s.settings(t) == s.initial })
+}
