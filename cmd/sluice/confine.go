@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -38,15 +37,11 @@ func confineWhenReady(ctx context.Context, s *control.Switch, p confine.Params, 
 		return confined
 	}
 	go func() {
-		const interval = 10 * time.Millisecond
-		for !s.Ready() {
-			select {
-			case <-confined.Done():
-				return
-			case <-time.After(interval):
-			}
+		var is confine.Confinement
+		var err error
+		if s.Apart(confined, func() { is, err = confine.Apply(p) }) != nil {
+			return // the switch ends
 		}
-		is, err := confine.Apply(p)
 		if err != nil {
 			abort(notConfined(err))
 			return

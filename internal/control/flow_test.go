@@ -1,9 +1,14 @@
 package control
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
+
+	"sluice/internal/config"
 )
 
 // TestDroppedPauses: a port whose device drops the pauses that the switch sends has a warning, if
@@ -26,5 +31,29 @@ func TestDroppedPauses(t *testing.T) {
 		if warned != test.warned {
 			t.Errorf("%+v: %s", test, log.String())
 		}
+	}
+}
+
+// TestApart: what Apart calls has Run's goroutine to itself. No device is opened and no order is
+// carried out meanwhile. It calls nothing if the time is over.
+func TestApart(t *testing.T) {
+	y := newYard(t, config.WatchdogDrop, detection)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err := y.Apart(ctx, func() {
+		if !y.Ready() {
+			t.Error("called before all devices have been tried")
+		}
+		soon, end := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer end()
+		if err := y.ClearWatermarks(soon); !errors.Is(err, errNoOrders) {
+			t.Errorf("an order at the same time: %v", err)
+		}
+		if err := y.Apart(soon, func() { t.Error("called at the same time") }); !errors.Is(err, errNoOrders) {
+			t.Errorf("called again: %v", err)
+		}
+	})
+	if err := errors.Join(err, y.ClearWatermarks(ctx)); err != nil {
+		t.Error(err)
 	}
 }
