@@ -46,15 +46,15 @@ func (s *Switch) ClearWatermarks(ctx context.Context) error {
 	})
 }
 
-// Apart calls do while no device is opened, closed or asked: once Run has tried to open every device
-// that existed at the start, and on its goroutine. It fails, without a call, if the switch ends or
-// ctx is done before. Any goroutine may call it.
+// Apart calls do while no device is opened or closed: on Run's goroutine, once that has tried to
+// open every device that existed at the start. It fails, without a call, if the switch ends or ctx
+// is done before. Any goroutine may call it.
 //
 // Landlock needs this. From ABI 8 on, the kernel restricts all threads together, and waits for each
 // of them while it holds the process's exec_update_lock. A thread that follows
 // /proc/thread-self/ns/net, as opening and restoring a device do, waits for that lock and can't be
-// interrupted: the process would stand still for ever (Linux 7.3: landlock_restrict_sibling_threads,
-// proc_ns_get_link).
+// interrupted: the process would stand still for ever (Linux 7.3,
+// landlock_restrict_sibling_threads and proc_ns_get_link).
 func (s *Switch) Apart(ctx context.Context, do func()) error {
 	return s.order(ctx, func() error {
 		do()
