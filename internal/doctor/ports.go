@@ -290,8 +290,8 @@ func flowControl(e *examination, p port) {
 		ownPause(e, p)
 	}
 	if dcb != nil && dcb.PFC != 0 {
-		e.warn(p.Device, turnOffPFC(p),
-			"its hardware does PFC on its own, and may not pass PFC frames on to the switch (%s)", dcb)
+		e.warn(p.Device, turnOffPFC(p), "its hardware does PFC on its own, and may not pass PFC frames on to the "+
+			"switch (%s). A driver refuses to turn it off while an agent in the firmware runs DCBX", dcb)
 	}
 	switch {
 	case pauses || dcb != nil && dcb.PFC != 0:
