@@ -16,7 +16,7 @@ import (
 // the device has so many. The ports use generic mode instead, and all frames arrive.
 func TestVirtioMorePairs(t *testing.T) {
 	s := newSite(t, rigged{driver: rig.VirtioNet, mode: "zero-copy", buffer: 2048, queues: 4, cpus: 2})
-	t.Run("zero-copy", func(t *testing.T) { checkRefused(t, s, "no more queue pairs than the virtual machine has") })
+	t.Run("zero-copy", func(t *testing.T) { checkRefused(t, s, "with native XDP", "no more queue pairs than") })
 	s.mode, s.shows = "auto", "copy (generic)"
 	s.start(t)
 	checkMode(t, s)
@@ -30,7 +30,7 @@ func TestVirtioMorePairs(t *testing.T) {
 // the driver is bound to the devices, they have one queue.
 func TestVMXNET3Queues(t *testing.T) {
 	s := newSite(t, rigged{driver: rig.VMXNET3, mode: "auto", shows: "copy (native)", buffer: 2048, cpus: 2})
-	checkRefused(t, s, "take the others offline")
+	checkRefused(t, s, "take the others offline", "take the others offline")
 	s.rebind(t)
 	s.start(t)
 	checkMode(t, s)
@@ -58,11 +58,15 @@ func (s *site) rebind(t *testing.T) {
 	s.initial = s.settings(t)
 }
 
-// checkRefused: no port opens, and the log says what helps. The switch answers, and leaves the
-// devices as they were.
-func checkRefused(t *testing.T, s *site, help string) {
+// checkRefused: doctor foresees that no port opens, and the log says what helps. The switch answers,
+// and leaves the devices as they were.
+func checkRefused(t *testing.T, s *site, foreseen, help string) {
 	rigtest.Must(t, s.guest.WriteFile(file, []byte(s.configuration(outRate)), 0o644))
-	var err error
+	report, err := s.guest.Run("sluice", "doctor", "-c", file)
+	rigtest.Must(t, err)
+	if strings.Count(report.Stdout, foreseen) != len(s.devices) {
+		t.Errorf("doctor does not say %q of each device:\n%s", foreseen, report.Stdout)
+	}
 	s.sw, err = s.guest.Start("sluice", "run", "-c", file)
 	rigtest.Must(t, err)
 	refused := s.sw.Await(rigtest.Patience, len(s.devices), "the receive queues do not fit", help)
