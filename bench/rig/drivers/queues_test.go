@@ -58,8 +58,8 @@ func (s *site) rebind(t *testing.T) {
 	s.initial = s.settings(t)
 }
 
-// checkRefused: doctor foresees that no port opens, and the log says what helps. The switch answers,
-// and leaves the devices as they were.
+// checkRefused: doctor foresees that no port opens, and the log says what helps. The switch
+// answers, and leaves the devices as they were.
 func checkRefused(t *testing.T, s *site, foreseen, help string) {
 	rigtest.Must(t, s.guest.WriteFile(file, []byte(s.configuration(outRate)), 0o644))
 	report, err := s.guest.Run("sluice", "doctor", "-c", file)
