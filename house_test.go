@@ -80,6 +80,7 @@ var mayImport = map[string][]string{
 	"bench/rig/agent/init":   {"bench/rig/agent"},
 	"bench/rig/protocol":     {},
 	"bench/rig/rigtest":      {"bench/rig", "internal/state"},
+	"bench/roce":             {"bench/netns", "bench/rig", "internal/config", "internal/state"},
 	"bench/sim":              {"*", "bench/host"},
 	"bench/sim/adversary":    {"*"},
 	"bench/bed":              {"*", "bench", "bench/host/live", "bench/netns"},
@@ -93,7 +94,7 @@ var mayImport = map[string][]string{
 	"bench/program":   {"bench/netns", "internal/config", "internal/console", "internal/state", "pmd/afxdp"},
 	"cmd/sluice-lab": {
 		"*", "bench", "bench/bed", "bench/figure/lossless", "bench/host", "bench/host/live", "bench/host/xdp",
-		"bench/netns", "bench/scenario", "bench/sim", "bench/sim/adversary",
+		"bench/netns", "bench/rig/agent", "bench/roce", "bench/scenario", "bench/sim", "bench/sim/adversary",
 	},
 }
 
@@ -105,7 +106,7 @@ var mayAskForTime = []string{"internal/dataplane/run.go", "internal/control/", "
 	"internal/systemd/", "internal/capture/", "internal/cli/", "internal/loopgap/gap.go", "internal/xdprun/",
 	"pmd/afxdp/linkwatcher.go",
 	"bench/netns/", "bench/host/live/pauses.go", "bench/host/xdp/", "bench/bed/", "bench/program/",
-	"bench/rig/",
+	"bench/rig/", "bench/roce/",
 	"bench/scenario/memory/", "bench/scenario/veth/"}
 
 const (

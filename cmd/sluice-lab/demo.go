@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -130,7 +128,7 @@ func (d *demo) addHosts() error {
 			CatchUp: int64(2 * time.Millisecond),
 			Flows:   demoFlows(i, d.size), Priorities: 1 << demoLossless,
 		}
-		err := d.sw.hosts[i].Do(func() error { return d.hosts.Add(demoHostDevice, p) })
+		err := d.sw.hosts[i].Do(func() error { return d.hosts.Add(hostDevice, p) })
 		if err != nil {
 			return err
 		}
@@ -212,9 +210,4 @@ func (d *demo) report(elapsed time.Duration) error {
 		elapsed.Seconds(), r.Lossless.Received, drops[demoLossless], r.Lossy.Received, drops[demoLossy], r.PFC.Frames,
 		r.PFC.PausedMS)
 	return nil
-}
-
-// demoLog logs only warnings and errors of the switch.
-func demoLog() *slog.Logger {
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }

@@ -28,7 +28,7 @@ simulations, and benchmarks beside other switches. To run a switch, only sluice(
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Try it:", []*cobra.Command{demoCommand(), genCommand()}},
+		{"Try it:", []*cobra.Command{demoCommand(), roceCommand(), genCommand()}},
 		{"Simulate and measure:", []*cobra.Command{simCommand(), benchCommand(), figuresCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
@@ -37,6 +37,7 @@ simulations, and benchmarks beside other switches. To run a switch, only sluice(
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(cli.Version("sluice-lab", version), cli.Docs("sluice-lab", version, command), cli.Conventions())
+	root.AddCommand(cli.Version("sluice-lab", version), cli.Docs("sluice-lab", version, command), cli.Conventions(),
+		agentCommand())
 	return root
 }

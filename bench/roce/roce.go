@@ -1,0 +1,186 @@
+// Package roce sends RDMA between two virtual machines through the switch, once in a lossless class
+// and once in a lossy one, and compares the two rounds. The guests have Linux's Soft-RoCE (rdma_rxe)
+// and perftest, both unchanged; their network cards are adapters that honour PFC (package rig). The
+// port to the receiver is slower than the sender, so it is congested all the time.
+package roce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"sluice/bench/netns"
+	"sluice/internal/config"
+	"sluice/internal/state"
+)
+
+// Options describes a test.
+type Options struct {
+	Speed    string        // at which the switch sends to the receiver, as in a configuration
+	Duration time.Duration // that perftest measures in each round, in whole seconds
+	QPs      int           // connections
+	Message  int           // bytes of each RDMA write
+	Agent    []byte        // program for rig.Machine
+}
+
+// The guests, which are also the positions of their ports.
+const (
+	sender = iota
+	receiver
+	guests
+)
+
+const (
+	priority  = 3    // PCP, and so CoS
+	linkSpeed = 100  // Mbit/s of the guests' links
+	pathMTU   = 1024 // bytes of payload in each packet
+)
+
+// configuration is that of both rounds, which differ in one setting. What the class may use of the
+// memory is the same; a lossless class also has headroom, for what arrives until its sender has
+// stopped.
+const configuration = `
+classes:
+  - cos: [%d]
+    name: rdma
+    %s
+    share: 128KB
+    wred: {min: 32KB, max: 96KB, probability: 10%%}
+    ecn: true
+ports:
+  - {device: port1, speed: %dM}
+  - {device: port2, speed: %s, link_speed: %[3]dM}
+`
+
+// Configuration returns the configuration of the switch, whose ports lead to the sender and to the
+// receiver, with a lossless class or a lossy one.
+func (o *Options) Configuration(lossless bool) (*config.Config, error) {
+	kind := "lossless: false"
+	if lossless {
+		kind = "lossless: true\n    headroom: 8MB"
+	}
+	return config.Parse("roce", fmt.Appendf(nil, configuration, priority, kind, linkSpeed, o.Speed))
+}
+
+// Check returns an error for options that are out of range.
+func (o *Options) Check() error {
+	switch {
+	case o.Duration < time.Second || o.Duration > time.Hour || o.Duration%time.Second != 0:
+		return fmt.Errorf("duration %v: must be 1s to 1h, in whole seconds", o.Duration)
+	case o.QPs < 1 || o.QPs > 64:
+		return fmt.Errorf("%d QPs: must be 1 to 64", o.QPs)
+	case o.Message < 64 || o.Message > 1<<20:
+		return fmt.Errorf("messages of %d bytes: must be 64 to %d", o.Message, 1<<20)
+	}
+	c, err := o.Configuration(true)
+	if err != nil {
+		return fmt.Errorf("speed %q: must be 1M to %dM, the rate of the guests' links", o.Speed, linkSpeed)
+	}
+	if c.Ports[receiver].Speed >= linkSpeed*1e6 {
+		return fmt.Errorf("speed %s: must be less than %dM, the rate of the guests' links", o.Speed, linkSpeed)
+	}
+	return nil
+}
+
+// Switch is what the test needs of the switch between the guests.
+type Switch interface {
+	Total() (*state.Switch, error)
+	Reload(context.Context, *config.Config) error
+}
+
+// Run runs both rounds between guests whose links end at a device in each of the hosts'
+// namespaces. The switch runs with Configuration(true).
+func (t *Test) Run(ctx context.Context, sw Switch, hosts []*netns.Namespace, device string) (r Result, err error) {
+	if err := t.connect(ctx, hosts, device); err != nil {
+		return r, err
+	}
+	c, err := t.Configuration(true)
+	if err != nil {
+		return r, err
+	}
+	r.Speed = c.Ports[receiver].Speed
+	r.Limit = float64(r.Speed) * payloadShare(t.Message)
+	for _, round := range []*Round{&r.Lossless, &r.Lossy} {
+		round.Class = map[bool]string{true: "lossless", false: "lossy"}[round == &r.Lossless]
+		if c, err = t.Configuration(round == &r.Lossless); err == nil {
+			err = sw.Reload(ctx, c)
+		}
+		if err != nil {
+			return r, err
+		}
+		t.logf("%s: %s for %v", round.Class, t.describe(), t.Duration)
+		if err := t.round(ctx, sw, round); err != nil {
+			return r, fmt.Errorf("%s round: %w", round.Class, err)
+		}
+		round.Ratio = round.Bandwidth / r.Limit
+	}
+	r.judge()
+	return r, nil
+}
+
+func (t *Test) describe() string {
+	return fmt.Sprintf("%s, %d QPs, writes of %d bytes, port at %s", program, t.QPs, t.Message, t.Speed)
+}
+
+// round runs perftest once and reads every counter before and after.
+func (t *Test) round(ctx context.Context, sw Switch, r *Round) error {
+	before, err := t.read(sw)
+	if err != nil {
+		return err
+	}
+	if err := t.perftest(ctx, r); err != nil {
+		return err
+	}
+	if err := t.settle(ctx, sw); err != nil {
+		return err
+	}
+	after, err := t.read(sw)
+	if err != nil {
+		return err
+	}
+	r.count(&before, &after)
+	return nil
+}
+
+// settle waits until the switch has nothing left to send.
+func (t *Test) settle(ctx context.Context, sw Switch) error {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		if err := sleep(ctx, 200*time.Millisecond); err != nil {
+			return err
+		}
+		s, err := sw.Total()
+		if err != nil {
+			return err
+		}
+		busy := 0
+		for _, p := range s.Ports {
+			busy += p.Buffers.Queued + p.Buffers.Sending
+		}
+		if busy == 0 {
+			return nil
+		}
+	}
+	return errors.New("the switch still had frames to send after " + patience.String())
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// lines joins lines that are not empty.
+func lines(of ...string) string {
+	var b strings.Builder
+	for _, l := range of {
+		if l = strings.TrimSpace(l); l != "" {
+			b.WriteString(l + "\n")
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
