@@ -129,9 +129,9 @@ func (d descriptors) close() {
 }
 
 // boot is the kernel's command line. The console shows warnings and errors (level 4 and below). No
-// time is spent on what an emulated guest has no use for: calibration, mitigations, entropy,
-// randomised addresses.
-const boot = "console=ttyS0 loglevel=5 panic=-1 mitigations=off nokaslr tsc=reliable no_timer_check " +
+// time is spent on what an emulated guest has no use for: calibration, mitigations, entropy. The
+// kernel gives the agent each option that it does not know.
+const boot = "console=ttyS0 loglevel=5 panic=-1 mitigations=off tsc=reliable no_timer_check " +
 	"random.trust_cpu=on audit=0 ipv6.disable=1 noautogroup 8250.nr_uarts=1 rodata=off init_on_alloc=0 " +
 	"cryptomgr.notests -- " + agent.Command
 

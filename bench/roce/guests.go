@@ -81,12 +81,17 @@ func (t *Test) boot(ctx context.Context, i int) (err error) {
 // address returns the address of a guest.
 func address(guest int) string { return fmt.Sprintf("192.0.2.%d", guest+1) }
 
-// configure sets up a guest's network. The VLAN device gives all that it sends the PCP of the class,
+// configure sets up a guest's network. Its queue is a plain FIFO: fq_codel, the default, would set
+// ECN marks of its own while the link is paused. The VLAN device gives all that it sends the PCP of the class,
 // RDMA and the TCP connection of perftest alike.
 func (t *Test) configure(i int) error {
 	qos := []string{"ip", "link", "add", "link", "eth0", "name", tagging, "type", "vlan", "id", vlan, "egress-qos-map"}
 	for p := range 8 {
 		qos = append(qos, fmt.Sprintf("%d:%d", p, priority))
+	}
+	const discipline = "/proc/sys/net/core/default_qdisc"
+	if err := t.guests[i].WriteFile(discipline, []byte("pfifo_fast"), 0); err != nil {
+		return err
 	}
 	for _, command := range [][]string{
 		{"ip", "link", "set", "eth0", "address", fmt.Sprintf("02:00:00:00:00:%02x", i+1), "up"},

@@ -39,9 +39,9 @@ const (
 // arguments returns perftest's, without the address for the client.
 func (t *Test) arguments(guest int) []string {
 	return []string{
-		program, "-F", "-d", rdma, "-x", strconv.Itoa(t.gids[guest]), "-m", strconv.Itoa(pathMTU),
-		"-s", strconv.Itoa(t.Message), "-q", strconv.Itoa(t.QPs), "-t", "32", "-u", strconv.Itoa(timeout),
-		fmt.Sprintf("--tclass=%d", tclass), "-f", strconv.Itoa(margin),
+		program, "-d", rdma, "-x", strconv.Itoa(t.gids[guest]), "-m", strconv.Itoa(pathMTU),
+		"-s", strconv.Itoa(t.Message), "-q", strconv.Itoa(t.QPs), "-t", "32", "-Q", "1", "-u", strconv.Itoa(timeout),
+		"--report_gbits", fmt.Sprintf("--tclass=%d", tclass), "-f", strconv.Itoa(margin),
 		"-D", strconv.Itoa(int(t.Duration/time.Second) + 2*margin),
 	}
 }
@@ -121,18 +121,19 @@ func parseBandwidth(report string, message int) (float64, error) {
 		if match[1] != strconv.Itoa(message) {
 			continue
 		}
-		mib, err := strconv.ParseFloat(match[4], 64)
-		return mib * (1 << 20) * 8, err
+		gigabits, err := strconv.ParseFloat(match[4], 64)
+		return gigabits * 1e9, err
 	}
 	return 0, fmt.Errorf("%s reports no bandwidth: %s", program, report)
 }
 
 // failure returns the line of perftest's output that says why it failed.
 func failure(output string) string {
+	last := ""
 	for line := range strings.Lines(output) {
-		if strings.Contains(line, "Failed status") || strings.Contains(line, "Completion with error") {
-			return strings.TrimSpace(line)
+		if last = strings.TrimSpace(line); strings.HasPrefix(last, "Failed status") { // of a completion
+			break
 		}
 	}
-	return output[strings.LastIndex(output, "\n")+1:]
+	return last
 }

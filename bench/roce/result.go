@@ -14,7 +14,7 @@ import (
 type Result struct {
 	Verdict  string   `json:"verdict"` // pass or fail
 	Why      []string `json:"why"`     // what failed
-	Speed    uint64   `json:"speed_bps"`
+	Speed    float64  `json:"speed_bps"`
 	Limit    float64  `json:"payload_limit_bps"` // what is left of the speed for payload
 	Lossless Round    `json:"lossless"`
 	Lossy    Round    `json:"lossy"`

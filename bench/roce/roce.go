@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 
 // Options describes a test.
 type Options struct {
-	Speed    string        // at which the switch sends to the receiver, as in a configuration
+	Speed    float64       // bit/s at which the switch sends to the receiver
 	Duration time.Duration // that perftest measures in each round, in whole seconds
 	QPs      int           // connections
 	Message  int           // bytes of each RDMA write
@@ -46,8 +47,8 @@ classes:
   - cos: [%d]
     name: rdma
     %s
-    share: 128KB
-    wred: {min: 32KB, max: 96KB, probability: 10%%}
+    share: 256KB
+    wred: {min: 64KB, max: 512KB, probability: 10%%}
     ecn: true
 ports:
   - {device: port1, speed: %dM}
@@ -59,27 +60,26 @@ ports:
 func (o *Options) Configuration(lossless bool) (*config.Config, error) {
 	kind := "lossless: false"
 	if lossless {
-		kind = "lossless: true\n    headroom: 8MB"
+		kind = "lossless: true\n    xon: 192KB\n    headroom: 8MB"
 	}
-	return config.Parse("roce", fmt.Appendf(nil, configuration, priority, kind, linkSpeed, o.Speed))
+	return config.Parse("roce", fmt.Appendf(nil, configuration, priority, kind, linkSpeed, o.speed()))
 }
+
+// speed returns the speed as a configuration has it.
+func (o *Options) speed() string { return strconv.FormatFloat(o.Speed/1e6, 'f', -1, 64) + "M" }
 
 // Check returns an error for options that are out of range.
 func (o *Options) Check() error {
 	switch {
+	case !(o.Speed >= 1e6 && o.Speed < linkSpeed*1e6):
+		return fmt.Errorf("speed %s: must be at least 1M, and less than %dM, the rate of the guests' links", o.speed(),
+			linkSpeed)
 	case o.Duration < time.Second || o.Duration > time.Hour || o.Duration%time.Second != 0:
 		return fmt.Errorf("duration %v: must be 1s to 1h, in whole seconds", o.Duration)
 	case o.QPs < 1 || o.QPs > 64:
 		return fmt.Errorf("%d QPs: must be 1 to 64", o.QPs)
 	case o.Message < 64 || o.Message > 1<<20:
 		return fmt.Errorf("messages of %d bytes: must be 64 to %d", o.Message, 1<<20)
-	}
-	c, err := o.Configuration(true)
-	if err != nil {
-		return fmt.Errorf("speed %q: must be 1M to %dM, the rate of the guests' links", o.Speed, linkSpeed)
-	}
-	if c.Ports[receiver].Speed >= linkSpeed*1e6 {
-		return fmt.Errorf("speed %s: must be less than %dM, the rate of the guests' links", o.Speed, linkSpeed)
 	}
 	return nil
 }
@@ -96,21 +96,19 @@ func (t *Test) Run(ctx context.Context, sw Switch, hosts []*netns.Namespace, dev
 	if err := t.connect(ctx, hosts, device); err != nil {
 		return r, err
 	}
-	c, err := t.Configuration(true)
-	if err != nil {
-		return r, err
-	}
-	r.Speed = c.Ports[receiver].Speed
-	r.Limit = float64(r.Speed) * payloadShare(t.Message)
+	r.Speed = t.Speed
+	r.Limit = t.Speed * payloadShare(t.Message)
 	for _, round := range []*Round{&r.Lossless, &r.Lossy} {
 		round.Class = map[bool]string{true: "lossless", false: "lossy"}[round == &r.Lossless]
-		if c, err = t.Configuration(round == &r.Lossless); err == nil {
+		c, err := t.Configuration(round == &r.Lossless)
+		if err == nil {
 			err = sw.Reload(ctx, c)
 		}
 		if err != nil {
 			return r, err
 		}
-		t.logf("%s: %s for %v", round.Class, t.describe(), t.Duration)
+		t.logf("%s: %s for %v, %d QPs, writes of %d bytes, port at %s", round.Class, program, t.Duration, t.QPs,
+			t.Message, t.speed())
 		if err := t.round(ctx, sw, round); err != nil {
 			return r, fmt.Errorf("%s round: %w", round.Class, err)
 		}
@@ -118,10 +116,6 @@ func (t *Test) Run(ctx context.Context, sw Switch, hosts []*netns.Namespace, dev
 	}
 	r.judge()
 	return r, nil
-}
-
-func (t *Test) describe() string {
-	return fmt.Sprintf("%s, %d QPs, writes of %d bytes, port at %s", program, t.QPs, t.Message, t.Speed)
 }
 
 // round runs perftest once and reads every counter before and after.

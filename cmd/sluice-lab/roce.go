@@ -21,7 +21,7 @@ import (
 
 func roceCommand() *cobra.Command {
 	o := roce.Options{}
-	asJSON := false
+	speed, asJSON := cli.NewRate("20M"), false
 	c := &cobra.Command{
 		Use:   "roce",
 		Short: "Send RDMA between two virtual machines, lossless and lossy (root)",
@@ -43,6 +43,7 @@ round had drops and RDMA errors; otherwise it is 1.`,
   sluice-lab roce --json | jq .lossless.receiver   # all RDMA counters of the receiver`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			o.Speed = speed.Value
 			if err := o.Check(); err != nil {
 				return cli.Usage(err)
 			}
@@ -62,7 +63,7 @@ round had drops and RDMA errors; otherwise it is 1.`,
 		},
 	}
 	c.Flags().DurationVar(&o.Duration, "duration", 10*time.Second, "how long to measure in each round")
-	c.Flags().StringVar(&o.Speed, "speed", "20M", "speed of the port to the receiver")
+	c.Flags().Var(&speed, "speed", "speed of the port to the receiver, less than the 100M of the links")
 	c.Flags().IntVar(&o.QPs, "qps", 4, "number of queue pairs, which send at the same time")
 	c.Flags().IntVar(&o.Message, "size", 8192, "size of each RDMA write in bytes")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
