@@ -39,9 +39,11 @@ const (
 	pathMTU   = 1024 // bytes of payload in each packet
 )
 
-// configuration is that of both rounds, which differ in one setting. What the class may use of the
-// memory is the same; a lossless class also has headroom, for what arrives until its sender has
-// stopped.
+// configuration is that of both rounds, which differ in the kind of the class. What the class may use
+// of the memory is the same; a lossless class also has headroom, for what arrives until its sender has
+// stopped. The rate to the receiver is that of the class and not of the port, because a rate of a
+// class may have a burst: with it, the port makes up for time in which the emulation has taken the
+// CPU from the switch, as hardware need not.
 const configuration = `
 classes:
   - cos: [%d]
@@ -50,9 +52,14 @@ classes:
     share: 256KB
     wred: {min: 64KB, max: 512KB, probability: 10%%}
     ecn: true
+ets:
+  - name: receiver
+    groups:
+      - {pg: 0, cos: [0, 1, 2, 4, 5, 6, 7], weight: 50}
+      - {pg: 1, cos: [3], weight: 50, rate: %s, burst: 64KB}
 ports:
   - {device: port1, speed: %dM}
-  - {device: port2, speed: %s, link_speed: %[3]dM}
+  - {device: port2, speed: %[4]dM, ets: receiver}
 `
 
 // Configuration returns the configuration of the switch, whose ports lead to the sender and to the
@@ -62,7 +69,7 @@ func (o *Options) Configuration(lossless bool) (*config.Config, error) {
 	if lossless {
 		kind = "lossless: true\n    xon: 192KB\n    headroom: 8MB"
 	}
-	return config.Parse("roce", fmt.Appendf(nil, configuration, priority, kind, linkSpeed, o.speed()))
+	return config.Parse("roce", fmt.Appendf(nil, configuration, priority, kind, o.speed(), linkSpeed))
 }
 
 // speed returns the speed as a configuration has it.

@@ -1,0 +1,120 @@
+// Package roce tests `sluice-lab roce` from end to end.
+package roce
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// build builds sluice-lab as the Makefile does, without shared libraries.
+func build(t *testing.T) (program string) {
+	t.Helper()
+	if os.Getenv("SLUICE_RIG") != "1" {
+		t.Skip("takes a minute and fetches 150 MB the first time: make rig")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: network namespaces")
+	}
+	program = filepath.Join(t.TempDir(), "sluice-lab")
+	c := exec.Command("go", "build", "-pgo=off", "-ldflags", "-s -w", "-o", program, "sluice/cmd/sluice-lab")
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return program
+}
+
+// namespaces returns those that a process has made.
+func namespaces(t *testing.T, of *os.Process) []string {
+	t.Helper()
+	paths, err := filepath.Glob(fmt.Sprintf("/run/netns/sluice-*-%d-*", of.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}
+
+// result is what the test reads of the command's document.
+type result struct {
+	Verdict  string
+	Why      []string
+	Lossless round
+	Lossy    round
+}
+
+type round struct {
+	Ratio      float64
+	Sender     map[string]int
+	Receiver   map[string]int
+	Drops      map[string]int
+	XOFF, XON  int
+	PFCFrames  int `json:"pfc_frames"`
+	ECNMarked  int `json:"ecn_marked"`
+	ECNArrived int `json:"ecn_received"`
+}
+
+func TestRoCE(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, build(t), "roce", "--json", "--duration", "5s")
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	failed := c.Run()
+	var r result
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+		t.Fatalf("%v; %v: %s%s", err, failed, &out, &errs)
+	}
+	t.Logf("%s%s", &out, &errs)
+	if failed != nil || r.Verdict != "pass" || len(r.Why) > 0 {
+		t.Errorf("%s, because of %q: %v", r.Verdict, r.Why, failed)
+	}
+	a, b := r.Lossless, r.Lossy
+	if a.Ratio < 0.95 || a.Receiver["rcvd_pkts"] == 0 || a.Receiver["out_of_seq_request"] != 0 ||
+		a.Sender["completer_retry_err"] != 0 || a.Drops["ingress_full"] != 0 || a.XOFF == 0 ||
+		a.XON == 0 || a.ECNMarked == 0 || a.ECNArrived != a.ECNMarked {
+		t.Errorf("lossless: %+v", a)
+	}
+	if b.Ratio >= a.Ratio || b.Receiver["out_of_seq_request"] == 0 || b.Sender["completer_retry_err"] == 0 ||
+		b.Drops["ingress_full"] == 0 || b.PFCFrames > 0 {
+		t.Errorf("lossy: %+v", b)
+	}
+	if n := namespaces(t, c.Process); len(n) > 0 {
+		t.Errorf("left: %q", n)
+	}
+}
+
+// TestRoCEInterrupted: SIGINT ends the command while its machines run, and nothing is left.
+func TestRoCEInterrupted(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, build(t), "roce", "--duration", "1h")
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	const made = 3 // switch and two hosts, once the machines have booted
+	for len(namespaces(t, c.Process)) < made && ctx.Err() == nil {
+		time.Sleep(50 * time.Millisecond)
+	}
+	if err := c.Process.Signal(unix.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait()
+	if ctx.Err() != nil || c.ProcessState.ExitCode() != 1 || out.Len() > 0 ||
+		!bytes.Contains(errs.Bytes(), []byte("sluice-lab: interrupted\n")) {
+		t.Errorf("%v, %v: %s%s", ctx.Err(), c.ProcessState, &out, &errs)
+	}
+	if n := namespaces(t, c.Process); len(n) > 0 {
+		t.Errorf("left: %q", n)
+	}
+}
