@@ -82,8 +82,8 @@ func (t *Test) boot(ctx context.Context, i int) (err error) {
 func address(guest int) string { return fmt.Sprintf("192.0.2.%d", guest+1) }
 
 // configure sets up a guest's network. Its queue is a plain FIFO: fq_codel, the default, would set
-// ECN marks of its own while the link is paused. The VLAN device gives all that it sends the PCP of the class,
-// RDMA and the TCP connection of perftest alike.
+// ECN marks of its own while the link is paused. The VLAN device gives all that it sends the PCP of
+// the class, RDMA and the TCP connection of perftest alike.
 func (t *Test) configure(i int) error {
 	qos := []string{"ip", "link", "add", "link", "eth0", "name", tagging, "type", "vlan", "id", vlan, "egress-qos-map"}
 	for p := range 8 {

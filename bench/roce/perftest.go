@@ -15,8 +15,9 @@ import (
 )
 
 // What a RoCE v2 packet has beside its payload, in bytes: Ethernet header and VLAN tag, IPv4, UDP,
-// base transport header, invariant CRC; then FCS, preamble and gap. The first packet of a write also
-// has the RDMA extended transport header (InfiniBand Architecture Specification 1, 9.3 and A17).
+// base transport header, invariant CRC; then FCS, preamble and gap. The first packet of a write
+// also has the RDMA extended transport header (InfiniBand Architecture Specification 1, 9.3 and
+// A17).
 const (
 	packetOverhead = 18 + 20 + 8 + 12 + 4 + 4 + 8 + 12
 	firstOverhead  = 16

@@ -138,7 +138,8 @@ func (r *Result) judge() {
 	fail(a.Elsewhere > 0, "lossless: %d frames were lost between a guest and the switch", a.Elsewhere)
 	fail(a.XOFF == 0 || a.XON == 0, "lossless: the switch paused the sender %d times and let it resume %d times: "+
 		"lower the speed, or use more QPs, so that the port is congested", a.XOFF, a.XON)
-	fail(b.faults().sum() == 0, "lossy: no RDMA errors: lower the speed, or use more QPs, so that the port drops frames")
+	fail(b.faults().sum() == 0, "lossy: no RDMA errors: lower the speed, or use more QPs, so that the switch drops "+
+		"frames")
 	fail(b.Drops.sum() == 0, "lossy: the switch dropped nothing")
 	fail(b.PFCFrames > 0, "lossy: the switch sent %d PFC frames", b.PFCFrames)
 	r.Verdict = "pass"

@@ -1,7 +1,8 @@
 // Package roce sends RDMA between two virtual machines through the switch, once in a lossless class
-// and once in a lossy one, and compares the two rounds. The guests have Linux's Soft-RoCE (rdma_rxe)
-// and perftest, both unchanged; their network cards are adapters that honour PFC (package rig). The
-// port to the receiver is slower than the sender, so it is congested all the time.
+// and once in a lossy one, and compares the two rounds. The guests have Linux's Soft-RoCE
+// (rdma_rxe) and perftest, both unchanged; their network cards are adapters that honour PFC
+// (package rig). The port to the receiver is slower than the sender, so it is congested all the
+// time.
 package roce
 
 import (
@@ -39,11 +40,11 @@ const (
 	pathMTU   = 1024 // bytes of payload in each packet
 )
 
-// configuration is that of both rounds, which differ in the kind of the class. What the class may use
-// of the memory is the same; a lossless class also has headroom, for what arrives until its sender has
-// stopped. The rate to the receiver is that of the class and not of the port, because a rate of a
-// class may have a burst: with it, the port makes up for time in which the emulation has taken the
-// CPU from the switch, as hardware need not.
+// configuration is that of both rounds, which differ in the kind of the class. What the class may
+// use of the memory is the same; a lossless class also has headroom, for what arrives until its
+// sender has stopped. The rate to the receiver is that of the class and not of the port, because a
+// rate of a class may have a burst: with it, the port makes up for time in which the emulation has
+// taken the CPU from the switch, as hardware need not.
 const configuration = `
 classes:
   - cos: [%d]

@@ -25,19 +25,19 @@ func roceCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "roce",
 		Short: "Send RDMA between two virtual machines, lossless and lossy (root)",
-		Long: `Boots two virtual machines with Linux's Soft-RoCE and perftest, with the switch between them, and runs
-ib_write_bw through a port that is slower than the sender: first with the class of RDMA lossless,
-then with the same class lossy. The virtual network cards honour PFC. Prints what both rounds took:
-bandwidth, RDMA errors and retries, drops, PFC frames and ECN marks.
+		Long: `Boots two virtual machines with Linux's Soft-RoCE and perftest, with the switch between them, and
+runs ib_write_bw through a port that is slower than the sender: first with the class of RDMA
+lossless, then with the same class lossy. The virtual network cards honour PFC. Prints what both
+rounds took: bandwidth, RDMA errors and retries, drops, PFC frames and ECN marks.
 
-Needs x86-64 and 1 GB of memory, but neither KVM nor RDMA hardware: QEMU emulates the machines. Kernel,
-QEMU and perftest are Debian packages. The first run fetches 150 MB of them with apt into a cache
-(SLUICE_RIG_CACHE, by default sluice/rig in the user's cache directory), which then takes 500 MB;
-nothing is installed.
+Needs x86-64 and 1 GB of memory, but neither KVM nor RDMA hardware: QEMU emulates the machines.
+Kernel, QEMU and perftest are Debian packages. The first run fetches 150 MB of them with apt into
+a cache (SLUICE_RIG_CACHE, by default sluice/rig in the user's cache directory), which then takes
+500 MB; nothing is installed.
 
-Ends with a verdict. The exit code is 0 only if the lossless round had no RDMA errors, no losses and
-at least 95 % of the bandwidth that the port allows, the switch sent XOFF and XON in it, and the lossy
-round had drops and RDMA errors; otherwise it is 1.`,
+Ends with a verdict. The exit code is 0 only if the lossless round had no RDMA errors, no losses
+and at least 95 % of the bandwidth that the port allows, the switch sent XOFF and XON in it, and
+the lossy round had drops and RDMA errors; otherwise it is 1.`,
 		Example: `  sluice-lab roce
   sluice-lab roce --speed 10M --duration 30s
   sluice-lab roce --json | jq .lossless.receiver   # all RDMA counters of the receiver`,
@@ -81,7 +81,8 @@ func agentCommand() *cobra.Command {
 	}
 }
 
-// runRoCE creates guests and switch, runs the test, and removes everything. It reports its progress.
+// runRoCE creates guests and switch, runs the test, and removes everything. It reports its
+// progress.
 func runRoCE(ctx context.Context, o roce.Options, progress io.Writer) (r roce.Result, err error) {
 	l, err := netns.New("roce")
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -62,18 +63,26 @@ type round struct {
 	ECNArrived int `json:"ecn_received"`
 }
 
+// command prepares the command, which the kernel ends with this thread, and so with the test.
+func command(ctx context.Context, t *testing.T, args ...string) (c *exec.Cmd, out, errs *bytes.Buffer) {
+	t.Helper()
+	runtime.LockOSThread() // until the test ends
+	out, errs = new(bytes.Buffer), new(bytes.Buffer)
+	c = exec.CommandContext(ctx, build(t), append([]string{"roce"}, args...)...)
+	c.Stdout, c.Stderr, c.SysProcAttr = out, errs, &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
+	return c, out, errs
+}
+
 func TestRoCE(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, build(t), "roce", "--json", "--duration", "5s")
-	var out, errs bytes.Buffer
-	c.Stdout, c.Stderr = &out, &errs
+	c, out, errs := command(ctx, t, "--json", "--duration", "5s")
 	failed := c.Run()
 	var r result
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
-		t.Fatalf("%v; %v: %s%s", err, failed, &out, &errs)
+		t.Fatalf("%v; %v: %s%s", err, failed, out, errs)
 	}
-	t.Logf("%s%s", &out, &errs)
+	t.Logf("%s%s", out, errs)
 	if failed != nil || r.Verdict != "pass" || len(r.Why) > 0 {
 		t.Errorf("%s, because of %q: %v", r.Verdict, r.Why, failed)
 	}
@@ -96,9 +105,7 @@ func TestRoCE(t *testing.T) {
 func TestRoCEInterrupted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, build(t), "roce", "--duration", "1h")
-	var out, errs bytes.Buffer
-	c.Stdout, c.Stderr = &out, &errs
+	c, out, errs := command(ctx, t, "--duration", "1h")
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +119,7 @@ func TestRoCEInterrupted(t *testing.T) {
 	_ = c.Wait()
 	if ctx.Err() != nil || c.ProcessState.ExitCode() != 1 || out.Len() > 0 ||
 		!bytes.Contains(errs.Bytes(), []byte("sluice-lab: interrupted\n")) {
-		t.Errorf("%v, %v: %s%s", ctx.Err(), c.ProcessState, &out, &errs)
+		t.Errorf("%v, %v: %s%s", ctx.Err(), c.ProcessState, out, errs)
 	}
 	if n := namespaces(t, c.Process); len(n) > 0 {
 		t.Errorf("left: %q", n)
