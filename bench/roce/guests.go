@@ -36,10 +36,10 @@ type Test struct {
 // packages. It logs what it does.
 func New(ctx context.Context, o Options, logf func(format string, args ...any)) (*Test, error) {
 	t := &Test{Options: o, logf: logf}
+	logf("booting two virtual machines (the first time, after fetching 150 MB of packages)")
 	if _, err := rig.Fetch(ctx, logf); err != nil {
 		return nil, err
 	}
-	logf("booting two virtual machines")
 	var failed [guests]error
 	var booting sync.WaitGroup
 	for i := range t.guests {
