@@ -47,7 +47,7 @@ func (t *Test) arguments(guest int) []string {
 	}
 }
 
-// perftest runs server and client. That the client gives up is a result, too.
+// perftest runs server and client. It is a result, too, that the client gives up or does not end.
 func (t *Test) perftest(ctx context.Context, r *Round) error {
 	server, err := t.guests[receiver].Start(t.arguments(receiver)...)
 	if err != nil {
@@ -66,7 +66,11 @@ func (t *Test) perftest(ctx context.Context, r *Round) error {
 	result, err := await(ctx, client, t.Duration+patience)
 	r.Seconds = time.Since(began).Seconds()
 	if err != nil {
-		return fmt.Errorf("%w: %s", err, lines(result.Stdout, result.Stderr))
+		if _, dead := t.guests[sender].ReadFile("/proc/uptime"); dead != nil || ctx.Err() != nil {
+			return err
+		}
+		r.Error = err.Error()
+		return nil
 	}
 	if result.Status != 0 {
 		r.Error = failure(lines(result.Stdout, result.Stderr))
