@@ -131,8 +131,8 @@ func (r *Result) judge() {
 	}
 	a, b := &r.Lossless, &r.Lossy
 	fail(a.Error != "", "lossless: %s failed: %s", program, a.Error)
-	fail(a.Error == "" && a.Ratio < enough, "lossless: %.1f %% of what the port allows, less than %.0f %%",
-		100*a.Ratio, 100*enough)
+	fail(a.Error == "" && a.Ratio < enough, "lossless: %.1f %% of what the port allows, less than %.0f %%: "+
+		"stop other programs on this machine, or lower the speed", 100*a.Ratio, 100*enough)
 	fail(a.faults().sum() > 0, "lossless: RDMA errors: %v", a.faults())
 	fail(a.Drops.sum() > 0, "lossless: the switch dropped frames: %v", a.Drops)
 	fail(a.Elsewhere > 0, "lossless: %d frames were lost between a guest and the switch", a.Elsewhere)
