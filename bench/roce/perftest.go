@@ -41,7 +41,7 @@ const (
 func (t *Test) arguments(guest int) []string {
 	return []string{
 		program, "-d", rdma, "-x", strconv.Itoa(t.gids[guest]), "-m", strconv.Itoa(pathMTU),
-		"-s", strconv.Itoa(t.Message), "-q", strconv.Itoa(t.QPs), "-t", "32", "-Q", "1", "-u", strconv.Itoa(timeout),
+		"-s", strconv.Itoa(t.Message), "-q", strconv.Itoa(t.Pairs), "-t", "32", "-Q", "1", "-u", strconv.Itoa(timeout),
 		"--report_gbits", fmt.Sprintf("--tclass=%d", tclass), "-f", strconv.Itoa(margin),
 		"-D", strconv.Itoa(int(t.Duration/time.Second) + 2*margin),
 	}

@@ -22,7 +22,7 @@ import (
 type Options struct {
 	Speed    float64       // bit/s at which the switch sends to the receiver
 	Duration time.Duration // that perftest measures in each round, in whole seconds
-	QPs      int           // connections
+	Pairs    int           // queue pairs, each a connection
 	Message  int           // bytes of each RDMA write
 	Agent    []byte        // program for rig.Machine
 }
@@ -84,8 +84,8 @@ func (o *Options) Check() error {
 			linkSpeed)
 	case o.Duration < time.Second || o.Duration > time.Hour || o.Duration%time.Second != 0:
 		return fmt.Errorf("duration %v: must be 1s to 1h, in whole seconds", o.Duration)
-	case o.QPs < 1 || o.QPs > 64:
-		return fmt.Errorf("%d QPs: must be 1 to 64", o.QPs)
+	case o.Pairs < 1 || o.Pairs > 64:
+		return fmt.Errorf("%d QPs: must be 1 to 64", o.Pairs)
 	case o.Message < 64 || o.Message > 1<<20:
 		return fmt.Errorf("messages of %d bytes: must be 64 to %d", o.Message, 1<<20)
 	}
@@ -115,7 +115,7 @@ func (t *Test) Run(ctx context.Context, sw Switch, hosts []*netns.Namespace, dev
 		if err != nil {
 			return r, err
 		}
-		t.logf("%s: %s for %v, %d QPs, writes of %d bytes, port at %s", round.Class, program, t.Duration, t.QPs,
+		t.logf("%s: %s for %v, %d QPs, writes of %d bytes, port at %s", round.Class, program, t.Duration, t.Pairs,
 			t.Message, t.speed())
 		if err := t.round(ctx, sw, round); err != nil {
 			return r, fmt.Errorf("%s round: %w", round.Class, err)

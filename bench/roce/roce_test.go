@@ -145,7 +145,7 @@ func TestJSONOfPass(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	valid := Options{Speed: 20e6, Duration: time.Second, QPs: 1, Message: 1024}
+	valid := Options{Speed: 20e6, Duration: time.Second, Pairs: 1, Message: 1024}
 	if err := valid.Check(); err != nil {
 		t.Error(err)
 	}
@@ -154,7 +154,7 @@ func TestCheck(t *testing.T) {
 		"as fast as the links": func(o *Options) { o.Speed = 100e6 },
 		"no duration":          func(o *Options) { o.Duration = 0 },
 		"parts of seconds":     func(o *Options) { o.Duration = 1500 * time.Millisecond },
-		"no QPs":               func(o *Options) { o.QPs = 0 }, "many QPs": func(o *Options) { o.QPs = 65 },
+		"no QPs":               func(o *Options) { o.Pairs = 0 }, "many QPs": func(o *Options) { o.Pairs = 65 },
 		"no message": func(o *Options) { o.Message = 0 }, "long message": func(o *Options) { o.Message = 1<<20 + 1 },
 	} {
 		o := valid

@@ -64,7 +64,7 @@ the lossy round had drops and RDMA errors; otherwise it is 1.`,
 	}
 	c.Flags().DurationVar(&o.Duration, "duration", 10*time.Second, "how long to measure in each round")
 	c.Flags().Var(&speed, "speed", "speed of the port to the receiver, less than the 100M of the links")
-	c.Flags().IntVar(&o.QPs, "qps", 4, "number of queue pairs, which send at the same time")
+	c.Flags().IntVar(&o.Pairs, "qps", 4, "number of queue pairs, which send at the same time")
 	c.Flags().IntVar(&o.Message, "size", 8192, "size of each RDMA write in bytes")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return c
