@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
@@ -35,6 +36,8 @@ func newAdapterSite(t *testing.T, rate uint64) *adapterSite {
 	home, err := lab.Namespace("switch")
 	must(t, err)
 	must(t, lab.Veth(host, "nic", home, "port"))
+	awaitLink(t, host, "nic")
+	awaitLink(t, home, "port")
 	guest, theirs, err := socketPair(unix.SOCK_DGRAM)
 	must(t, err)
 	defer theirs.Close()
@@ -57,6 +60,25 @@ func newAdapterSite(t *testing.T, rate uint64) *adapterSite {
 		}
 	})
 	return s
+}
+
+// awaitLink waits until the kernel has noticed that a device has a link. Before, it discards what
+// is sent.
+func awaitLink(t *testing.T, in *netns.Namespace, device string) {
+	t.Helper()
+	for deadline := time.Now().Add(adapterPatience); ; time.Sleep(time.Millisecond) {
+		var link netlink.Link
+		must(t, in.Do(func() (err error) {
+			link, err = netlink.LinkByName(device)
+			return err
+		}))
+		if link.Attrs().OperState == netlink.OperUp {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s has no link: %v", device, link.Attrs().OperState)
+		}
+	}
 }
 
 // adapterPatience bounds waits of tests that succeed.
