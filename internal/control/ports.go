@@ -356,14 +356,19 @@ func (s *Switch) tolerate(p *port, err error) error {
 // them back. The event says which it is, as the process may be out of descriptors and unable to
 // ask.
 func (s *Switch) follow(p *port, e afxdp.LinkEvent) error {
-	flapped := int32(e.Losses-p.losses) > 0
-	if !e.Up || flapped { // a peer whose link was down has forgotten its pauses
+	if !e.Up {
 		if err := s.setUp(p, false); err != nil {
 			return err
 		}
 	}
-	if flapped {
+	if int32(e.Losses-p.losses) > 0 {
 		p.losses = e.Losses
+		if link := &s.plan.Links[p.number]; link.Up { // it is up again, and was before this event
+			link.Flaps++
+			if err := s.publish(); err != nil {
+				return err
+			}
+		}
 	}
 	if p.driver != nil && (e.Gone || e.Back || e.Down) {
 		s.log.Warn("port closed", "port", p.Device, "because",

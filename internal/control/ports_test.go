@@ -145,6 +145,47 @@ func TestFlap(t *testing.T) {
 	y.pause(0)
 }
 
+// TestLateFlap: a flap that the kernel tells when the link works again costs no frame that came
+// since, and no pause that the peer has sent since.
+func TestLateFlap(t *testing.T) {
+	y := newYard(t, config.WatchdogOff, time.Second)
+	y.pause(forever)
+	const before, after = 4, 3
+	y.send(before, lossless)
+	y.greet(0, 1) // behind them
+	flaps := func() (n uint32) {
+		t.Helper()
+		err := y.order(t.Context(), func() error { n = y.plan.Links[1].Flaps; return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	known := flaps()
+	err := y.order(t.Context(), func() error {
+		e := y.links["port2"]
+		e.Losses++
+		return y.handle(e)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := flaps(); n != known+1 {
+		t.Errorf("%d flaps known after %d and one more", n, known)
+	}
+	y.greet(1, 0)
+	y.send(after, lossless)
+	y.greet(0, 1)
+	if got := y.hosts[1].received[lossless]; len(got) > 0 {
+		t.Errorf("the paused host has received %v", got)
+	}
+	y.pause(0)
+	until(t, "all lossless frames to arrive", func() bool {
+		y.hosts[1].poll()
+		return len(y.hosts[1].received[lossless]) == before+after
+	})
+}
+
 // TestMTUOfAnOpenPort: a port closes when the MTU of its device no longer allows its frames, and
 // opens again when it does. With a larger MTU than its buffers hold it goes on.
 func TestMTUOfAnOpenPort(t *testing.T) {

@@ -258,6 +258,9 @@ type Link struct {
 	// Up says that the link has carrier. Frames for a port that is not up are dropped as
 	// DropPortDown.
 	Up bool
+	// Flaps counts times that the link was down and is known to have been so only after it was up
+	// again. The peer has forgotten what it was sent, but frames and pauses since then are valid.
+	Flaps uint32
 	// TXRing is how many frames the driver takes for sending before the first completes.
 	TXRing int
 	// Drain says how far the port has gone in stopping without loss.

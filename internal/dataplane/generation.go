@@ -304,7 +304,7 @@ func (w *Worker) succeed(p, old *port, now int64) {
 	if p.Watchdog.Action == old.Watchdog.Action && p.flow.watchdog != nil {
 		p.discarded, p.ignored = old.discarded, old.ignored
 	}
-	p.behind, p.forget = old.behind, old.forget
+	p.behind, p.forget, p.flaps = old.behind, old.forget, old.flaps
 	p.queues.TakeOver(old.queues)
 	p.flow.takeOver(&old.flow, now)
 	p.gates()

@@ -40,6 +40,13 @@ func (w *Worker) adopt(plan *Plan, now int64) {
 			w.bridge.Forget(now, i) // learned since, but from before; from now on addresses are the new link's
 			p.forget = false
 		}
+		if link.Flaps != p.flaps {
+			p.flaps = link.Flaps
+			w.bridge.Forget(now, i)
+			if p.worker == w.index {
+				p.flow.sendAgain(now)
+			}
+		}
 		if p.worker == w.index {
 			p.drain = link.Drain
 			p.gates() // before other ports going down in this plan send it their last frames

@@ -135,6 +135,7 @@ type port struct {
 	burst    int     // most frames of the next receive; see take
 	txRing   int     // upper limit of sending
 	forget   bool    // its link went down: forget its FDB entries when its driver is empty
+	flaps    uint32  // Link.Flaps, as of the current plan
 	alone    int     // bursts left in which no trains are sought
 	unread   bool    // frames wait with its driver, as of this pass; only where it has lossless classes
 	behind   bool    // the last budget ran out with frames unread: its peer's lossless priorities are stopped

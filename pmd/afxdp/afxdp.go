@@ -191,7 +191,10 @@ func (p *Port) open(c Config, d device) (err error) {
 		return err
 	}
 	rx := c.RingSize
-	if c.Mode == ZeroCopy {
+	if c.Mode == ZeroCopy { // as far as possible before the program is attached, which sets up many devices anew
+		if err := d.checkZeroCopy(c.BufferSize); err != nil {
+			return err
+		}
 		if rx, err = ReceiveRing(d.driver, c.RingSize, len(c.Fill), d.rxRing); err != nil {
 			return fmt.Errorf("%w: raise memory.buffers, shorten the device's ring with `ethtool -G %s rx …`, or "+
 				"choose copy mode", err, c.Device)
@@ -384,6 +387,9 @@ func (p *Port) wakeTX() {
 		p.txDropped.Store(p.txDropped.Load() + 1)
 	}
 	p.answered(errno)
+	if errno != 0 { // a driver that sets up its rings has not been woken
+		p.relied = forgetful
+	}
 }
 
 func (p *Port) wakeRX() {
