@@ -220,13 +220,6 @@ func (s *flowControl) forget(now int64) {
 	}
 }
 
-// sendAgain stops a peer anew that has forgotten what it was sent.
-func (s *flowControl) sendAgain(now int64) {
-	if s.on() {
-		s.generator.Reset(now)
-	}
-}
-
 func (s *flowControl) look(snapshot *PortSnapshot, now int64) {
 	if s.on() {
 		snapshot.PFCSent, snapshot.PFCReceived = s.generator.Stats(now), s.receiver.Stats(now)

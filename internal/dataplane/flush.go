@@ -10,14 +10,6 @@ type Flush struct {
 	Announce bool   // instead: announce each address to the other workers when it is next seen
 }
 
-// flushed returns the serial of the flush in the current plan.
-func (w *Worker) flushed() uint64 {
-	if w.current == nil {
-		return 0
-	}
-	return w.current.Flush.Serial
-}
-
 func (w *Worker) flush(f *Flush, now int64) {
 	if f.Announce {
 		w.bridge.Announce(now)

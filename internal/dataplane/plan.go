@@ -43,8 +43,8 @@ func (w *Worker) adopt(plan *Plan, now int64) {
 		if link.Flaps != p.flaps {
 			p.flaps = link.Flaps
 			w.bridge.Forget(now, i)
-			if p.worker == w.index {
-				p.flow.sendAgain(now)
+			if p.worker == w.index && p.flow.on() {
+				p.flow.generator.Reset(now)
 			}
 		}
 		if p.worker == w.index {
@@ -56,23 +56,17 @@ func (w *Worker) adopt(plan *Plan, now int64) {
 	for _, o := range w.out {
 		o.flush()
 	}
-	if plan.Cleared != w.cleared() {
+	if plan.Cleared != w.clears {
+		w.clears = plan.Cleared
 		w.accounts.ClearWatermarks()
 	}
-	if f := &plan.Flush; f.Serial != w.flushed() {
+	if f := &plan.Flush; f.Serial != w.flushes {
+		w.flushes = f.Serial
 		w.flush(f, now)
 	}
 	w.watch(plan)
 	w.current = plan
 	w.adopted.Store(plan)
-}
-
-// cleared returns how often the watermarks had been cleared as of the current plan.
-func (w *Worker) cleared() uint64 {
-	if w.current == nil {
-		return 0
-	}
-	return w.current.Cleared
 }
 
 // takeLast takes what a departing driver has received and sent since it was found empty, so that

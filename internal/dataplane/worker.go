@@ -55,6 +55,8 @@ type Worker struct {
 	gap        gapMeter
 	departed   departed
 	current    *Plan                      // what the worker runs now
+	clears     uint64                     // Plan.Cleared, as of that plan
+	flushes    uint64                     // Plan.Flush.Serial, as of that plan
 	awaited    int                        // iterations that the next plan has waited for drivers to empty
 	plan       atomic.Pointer[Plan]       // shared: written by the control plane
 	adopted    atomic.Pointer[Plan]       // shared: written by the worker
