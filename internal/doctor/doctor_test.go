@@ -382,7 +382,7 @@ var deviceAilments = []ailment{
 		status: Error, about: "port2", say: []string{"loses redirected frames", "requires zero-copy"},
 		fix: "mode: auto", at: "switch.yaml:5:27"},
 	{name: "pauses dropped", spoil: device(func(d *Device) { d.Driver = "ice" }), status: Error, about: "port2",
-		say: []string{"drops the PFC and PAUSE frames", "another NIC", "flow_control: off"}},
+		say: []string{"drops the PFC and PAUSE frames", "another NIC", "let no lossless class arrive here"}},
 	{name: "pauses dropped, but none sent", text: strings.Replace(twoPorts, "port2, ", "port2, flow_control: off, ", 1),
 		spoil: device(func(d *Device) { d.Driver = "ice" }), status: OK, about: "port2",
 		say: []string{"PAUSE and PFC of its hardware are off"}},

@@ -39,8 +39,8 @@ type Traits struct {
 
 // PausesDropped says what DropsPauses means for a port, and what to do.
 const PausesDropped = "the device drops the PFC and PAUSE frames that the switch sends, so lossless frames that " +
-	"arrive here are lost under congestion: use another NIC for this port, or set flow_control: off for it and let " +
-	"no lossless class arrive there"
+	"arrive here are lost under congestion: use another NIC for this port, or let no lossless class " +
+	"arrive here"
 
 // drivers are those of which anything is known. docs/drivers.md has more about each.
 var drivers = map[string]Traits{
