@@ -129,7 +129,7 @@ func TestDeviceCannotBeOpened(t *testing.T) {
 			[]string{"port stays down", "sluice.yaml:3:14", "port2", "MTU 3000", "ip link set dev port2 mtu 1646",
 				"larger buffers"}},
 		{"its MTU is too small", on(func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1400) }),
-			[]string{"port stays down", "sluice.yaml:3:", "port2", "1400", "ip link set port2 mtu 1500"}},
+			[]string{"port stays down", "sluice.yaml:3:", "port2", "1400", "ip link set dev port2 mtu 1500"}},
 		{"it is in use", func(t *testing.T, s program.Site) {
 			other := program.StartSwitch(t, s.Home, strings.Replace(good, "  - {device: port1, speed: 1G}\n", "", 1))
 			t.Cleanup(func() { other.Stop() })

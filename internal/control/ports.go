@@ -164,7 +164,7 @@ func checkMTU(c *config.Config, p *config.Port, mtu int) error {
 		tag = fmt.Sprintf(" plus the %d bytes of an S-tag", need-p.MTU)
 	}
 	return c.Problem(&p.MTU, fmt.Sprintf("mtu %d%s is more than the %d of device %s", p.MTU, tag, mtu, p.Device),
-		fmt.Sprintf("lower mtu to %d, or raise that of the device with `ip link set %s mtu %d`",
+		fmt.Sprintf("lower mtu to %d, or raise that of the device with `ip link set dev %s mtu %d`",
 			mtu-need+p.MTU, p.Device, need))
 }
 
@@ -397,8 +397,10 @@ func (s *Switch) followMTU(p *port, mtu int) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, afxdp.ErrMTU):
-		s.log.Warn("frames longer than the buffers hold are lost in the device, and the port could not be opened again",
-			"port", p.Device, "device_mtu", mtu, "buffers_hold", afxdp.MaxMTU(s.memory.BufferSize()))
+		most := afxdp.MaxMTU(s.memory.BufferSize())
+		s.log.Warn(fmt.Sprintf("frames longer than the buffers hold are lost in the device; the port stays open, but "+
+			"would not open again: run `ip link set dev %s mtu %d`", p.Device, most),
+			"port", p.Device, "device_mtu", mtu, "buffers_hold", most)
 		return nil
 	}
 	s.log.Warn("port closed", "port", p.Device, "because", fmt.Sprintf("the MTU of its device is now %d", mtu))

@@ -104,7 +104,7 @@ func TestWhyDown(t *testing.T) {
 	y.inHome("port2", netlink.LinkSetUp)
 	await(state.Closed, "") // it has no carrier
 	onLink(t, y.hosts[1].at, hostDevice, netlink.LinkSetUp)
-	await(state.Closed, "`ip link set port2 mtu 1500`")
+	await(state.Closed, "`ip link set dev port2 mtu 1500`")
 	if err := y.Shut(t.Context(), "port2"); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestWhyDown(t *testing.T) {
 	if _, err := y.Open(t.Context(), "port2"); err == nil {
 		t.Error("opened with an MTU that is too small")
 	}
-	await(state.Closed, "`ip link set port2 mtu 1500`")
+	await(state.Closed, "`ip link set dev port2 mtu 1500`")
 	y.inHome("port2", mtu(1500))
 	y.awaitState("the port to be up", func(s *State) bool {
 		p := s.Total().Ports[1]

@@ -163,7 +163,7 @@ func TestReloadRefuses(t *testing.T) {
 			[]string{"mtu 1600 is more than the 1500 of device port1"}},
 		{"{device: port1,", "{device: port1, s_tag: pcp,",
 			[]string{"mtu 1500 plus the 4 bytes of an S-tag is more than the 1500 of device port1",
-				"lower mtu to 1496, or raise that of the device with `ip link set port1 mtu 1504`"}},
+				"lower mtu to 1496, or raise that of the device with `ip link set dev port1 mtu 1504`"}},
 		{"headroom: 256KiB", "headroom: 8MB", []string{"2048 buffers are too few"}},
 	} {
 		err := y.Reload(context.Background(), parse(t, strings.Replace(reloadText(100, port2Text), c.old, c.new, 1)))
