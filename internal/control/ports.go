@@ -438,7 +438,7 @@ func (s *Switch) share(p *port) {
 	info.Shut, info.why = p.shut, ""
 	if !p.shut && !s.plan.Links[p.number].Up {
 		info.why = lacks(p.Device, p.closed)
-		if p.wanted {
+		if p.wanted || p.driver == nil && info.why == "" { // a carrier would not open it
 			info.why = p.complaint
 		}
 	}

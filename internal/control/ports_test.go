@@ -105,6 +105,9 @@ func TestWhyDown(t *testing.T) {
 	await(state.Closed, "") // it has no carrier
 	onLink(t, y.hosts[1].at, hostDevice, netlink.LinkSetUp)
 	await(state.Closed, "`ip link set dev port2 mtu 1500`")
+	y.setCarrier(false)
+	await(state.Closed, "`ip link set dev port2 mtu 1500`") // still to do, whatever the link
+	y.setCarrier(true)
 	if err := y.Shut(t.Context(), "port2"); err != nil {
 		t.Fatal(err)
 	}
@@ -120,6 +123,20 @@ func TestWhyDown(t *testing.T) {
 	})
 	y.inHome("port2", netlink.LinkDel)
 	await(state.Absent, "does not exist")
+}
+
+// setCarrier sets the peer of port2 up or down, and waits until the switch knows.
+func (y *yard) setCarrier(up bool) {
+	y.t.Helper()
+	do := netlink.LinkSetDown
+	if up {
+		do = netlink.LinkSetUp
+	}
+	onLink(y.t, y.hosts[1].at, hostDevice, do)
+	until(y.t, "the switch to know the carrier of port2", func() (is bool) {
+		err := y.order(y.t.Context(), func() error { is = y.port("port2").wanted == up; return nil })
+		return err == nil && is
+	})
 }
 
 // TestFlap: a peer whose link was down for a moment is stopped anew, although the kernel tells no
