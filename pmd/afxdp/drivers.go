@@ -1,7 +1,10 @@
 package afxdp
 
 import (
+	"errors"
 	"fmt"
+
+	"golang.org/x/sys/unix"
 
 	"sluice/internal/netdev"
 )
@@ -113,9 +116,13 @@ func (d device) refusesNative(err error) error {
 		return err
 	}
 	hint := "it may need a smaller MTU or, on veth, a peer with no more transmit queues than it has receive queues"
-	if most := drivers[d.driver].NativeMTU; most > 0 && d.mtu > most {
+	features, unknown := netdev.FeaturesOf(d.index)
+	switch most := drivers[d.driver].NativeMTU; {
+	case most > 0 && d.mtu > most:
 		hint = fmt.Sprintf("the driver %s accepts an MTU of at most %d, and it is %d: run `ip link set dev %s mtu %d`",
 			d.driver, most, d.mtu, d.name, most)
+	case most == 0 && errors.Is(err, unix.EOPNOTSUPP) && (unknown != nil || features&netdev.Basic == 0):
+		hint = fmt.Sprintf("the driver %s has no native XDP", d.driver)
 	}
 	return fmt.Errorf("%w: %w: %s", ErrNative, err, hint)
 }

@@ -119,6 +119,8 @@ func TestRefusalsNameTheMTU(t *testing.T) {
 		{"igc", 1501, unix.EOPNOTSUPP, device.refusesNative, "at most 1500, and it is 1501", "transmit queues"},
 		{"igc", 1501, unix.EOPNOTSUPP, device.refusesNative, "ip link set dev eth0 mtu 1500", "transmit queues"},
 		{"igc", 1500, unix.EINVAL, device.refusesNative, "may need a smaller MTU", "at most"},
+		{"e1000e", 1500, unix.EOPNOTSUPP, device.refusesNative, "the driver e1000e has no native XDP", "MTU"},
+		{"igc", 1500, unix.EOPNOTSUPP, device.refusesNative, "may need a smaller MTU", "has no native XDP"},
 		{"veth", 9000, unix.EINVAL, device.refusesNative, "transmit queues", "at most"},
 	} {
 		err := test.refused(device{name: "eth0", driver: test.driver, mtu: test.mtu}, test.kernel)
