@@ -2,8 +2,10 @@ package control
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"time"
@@ -51,7 +53,8 @@ func (s *Switch) open(p *port) error {
 		return errors.Join(s.atDevice(p, err), s.restore(p))
 	}
 	if fallback := p.driver.Fallback(); fallback != nil {
-		s.log.Info("port uses a slower mode", "port", p.Device, "mode", p.driver.Mode(), "because", fallback)
+		s.log.Log(context.Background(), slowerLevel(p.Mode, p.driver.Mode()), "port uses a slower mode",
+			"port", p.Device, "mode", p.driver.Mode(), "because", fallback)
 	}
 	info := &PortInfo{Name: p.Device, Mode: p.driver.Mode(), driver: p.driver, missed: s.missedBy(p)}
 	p.info.Store(info)
@@ -69,6 +72,15 @@ func (s *Switch) open(p *port) error {
 	s.warnOfStalls(p)
 	s.log.Info("port open", "port", p.Device, "mode", p.driver.Mode(), "tx", tx)
 	return s.publish()
+}
+
+// slowerLevel returns the level at which to log a slower mode than the best one. Generic mode is
+// several times slower, so it is a warning unless copy mode is configured.
+func slowerLevel(configured config.XDPMode, runs string) slog.Level {
+	if runs == afxdp.Generic && configured != config.Copy {
+		return slog.LevelWarn
+	}
+	return slog.LevelInfo
 }
 
 // begin opens a port's device at the start, if it exists and is up. A failure that may pass leaves

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"sluice/bench/netns"
 	"sluice/internal/config"
 	"sluice/internal/state"
+	"sluice/pmd/afxdp"
 )
 
 // inHome calls do with a device of the switch.
@@ -123,6 +125,23 @@ func TestWhyDown(t *testing.T) {
 	})
 	y.inHome("port2", netlink.LinkDel)
 	await(state.Absent, "does not exist")
+}
+
+// TestSlowerLevel: generic mode is a warning unless copy mode was asked for.
+func TestSlowerLevel(t *testing.T) {
+	for _, test := range []struct {
+		configured config.XDPMode
+		runs       string
+		want       slog.Level
+	}{
+		{config.Auto, afxdp.Generic, slog.LevelWarn},
+		{config.Copy, afxdp.Generic, slog.LevelInfo},
+		{config.Auto, "copy (native)", slog.LevelInfo},
+	} {
+		if level := slowerLevel(test.configured, test.runs); level != test.want {
+			t.Errorf("mode %v, runs %s: %v", test.configured, test.runs, level)
+		}
+	}
 }
 
 // setCarrier sets the peer of port2 up or down, and waits until the switch knows.

@@ -102,7 +102,7 @@ func whyCopies(e *examination, p port) string {
 	switch {
 	case p.runs.Mode == "zero-copy" || !d.XDPKnown:
 		return ""
-	case native != nil && p.runs.Mode == "copy (generic)":
+	case native != nil && p.runs.Mode == afxdp.Generic:
 		return ", since " + native.Error()
 	case d.XDP&netdev.ZeroCopy == 0:
 		return ", since its driver has no zero-copy"

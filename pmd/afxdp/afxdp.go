@@ -261,7 +261,10 @@ func (p *Port) CheckMTU(mtu int) (err error) {
 	return err
 }
 
-// Mode returns the mode in use: "zero-copy", "copy (native)" or "copy (generic)".
+// Generic is the mode in which the kernel makes a socket buffer of each frame.
+const Generic = "copy (generic)"
+
+// Mode returns the mode in use: "zero-copy", "copy (native)" or Generic.
 func (p *Port) Mode() string {
 	switch {
 	case p.zeroCopy:
@@ -269,7 +272,7 @@ func (p *Port) Mode() string {
 	case p.program.native:
 		return "copy (native)"
 	}
-	return "copy (generic)"
+	return Generic
 }
 
 // Fallback returns why Mode is not a better one, or nil if no better one was requested or exists.
