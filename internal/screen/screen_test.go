@@ -158,3 +158,13 @@ func TestStalled(t *testing.T) {
 		}
 	}
 }
+
+// TestLinkNamesTheMode: a port that is not open has the words that show uses, in full.
+func TestLinkNamesTheMode(t *testing.T) {
+	for _, mode := range []string{state.Absent, state.SetDown, state.Closed} {
+		v := View{Now: &state.Switch{Ports: []state.Port{{Name: "port1", Mode: mode}}}, Width: normal}
+		if row := v.ports().rows[0].Text; !strings.Contains(row, " "+mode+" ") {
+			t.Errorf("%s: %q", mode, row)
+		}
+	}
+}

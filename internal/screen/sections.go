@@ -40,7 +40,7 @@ func (v *View) name(width int) int { return max(width, min(longName, width+v.Wid
 // ports shows the traffic of each port, with PFC frames if there is room.
 func (v *View) ports() (t table) {
 	const wide = 104
-	c := columns{-v.name(13), 5, 7, 7, 8, 5, 8, 7, 8, 5, 7, 8, 8, 8}
+	c := columns{-v.name(13), 8, 6, 6, 8, 5, 7, 7, 8, 5, 7, 8, 8, 8}
 	headings := []string{"PORTS bit/s", "link", "in L1", "in L2", "frame/s", "%", "out L1", "out L2", "frame/s", "%",
 		"drop/s", "drops", "PFC out", "in /s"}
 	shown := len(headings)
@@ -65,8 +65,8 @@ func link(p *state.Port) string {
 	switch {
 	case p.Shut:
 		return "shut"
-	case p.Mode == state.Absent:
-		return "gone"
+	case !state.Open(p.Mode):
+		return p.Mode
 	case !p.Up:
 		return "down"
 	}
