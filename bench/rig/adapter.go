@@ -254,6 +254,9 @@ func (a *Adapter) toGuest() error {
 // PassPauses lets the guest see MAC control frames, too, which network cards keep to themselves.
 func (a *Adapter) PassPauses() { a.passes.Store(true) }
 
+// IgnorePauses makes the adapter ignore PFC, and no longer count it.
+func (a *Adapter) IgnorePauses() { a.pauses.ignore() }
+
 // Sent returns how many frames of each priority the guest has sent.
 func (a *Adapter) Sent() [8]uint64 {
 	a.lock.Lock()

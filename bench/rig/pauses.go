@@ -12,6 +12,7 @@ import (
 type pauses struct {
 	rate  uint64 // of the link, in bit/s, in which quanta are counted
 	lock  sync.Mutex
+	deaf  bool     // ignores what PFC frames say
 	state [8]pause // by priority
 }
 
@@ -37,6 +38,9 @@ func (p *pauses) take(b []byte, now time.Time) bool {
 	}
 	p.lock.Lock()
 	defer p.lock.Unlock()
+	if p.deaf {
+		return true
+	}
 	for priority := range p.state {
 		if b[3]>>priority&1 == 0 {
 			continue
@@ -51,6 +55,13 @@ func (p *pauses) take(b []byte, now time.Time) bool {
 		}
 	}
 	return true
+}
+
+// ignore makes the host ignore PFC from now on.
+func (p *pauses) ignore() {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	p.deaf = true
 }
 
 // until returns when the pause of a priority ends, or has ended.

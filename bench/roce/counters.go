@@ -3,6 +3,7 @@ package roce
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,6 +32,9 @@ func (t *Test) read(sw Switch) (r reading, err error) {
 		if r.ip[i], err = parseNetstat(string(text), "IpExt"); err != nil {
 			return r, err
 		}
+		if err := r.ip[i].require("InCEPkts"); err != nil {
+			return r, err
+		}
 		received, sent, err := t.adapters[i].Lost()
 		if err != nil {
 			return r, err
@@ -50,7 +54,21 @@ func (t *Test) hardwareCounters(guest int) (counters, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseCounters(text)
+	found, err := parseCounters(text)
+	if err == nil {
+		err = found.require(slices.Concat(faults, []string{"rcvd_pkts"})...)
+	}
+	return found, err
+}
+
+// require returns an error if a counter is missing, which would read as 0.
+func (c counters) require(names ...string) error {
+	for _, name := range names {
+		if _, found := c[name]; !found {
+			return fmt.Errorf("the guest has no counter %s: its kernel may have another name for it", name)
+		}
+	}
+	return nil
 }
 
 // parseCounters reads lines of a path, a colon and a number.

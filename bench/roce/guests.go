@@ -18,6 +18,7 @@ const (
 	rdma      = "rxe0"     // the RDMA device of each guest
 	tagging   = "eth0.100" // its VLAN device
 	vlan      = "100"
+	queue     = "8192" // frames that wait in a guest: what all QPs send, or the guest would lose some
 	providers = "usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so"
 	// patience bounds what takes seconds at most.
 	patience = 60 * time.Second
@@ -94,7 +95,7 @@ func (t *Test) configure(i int) error {
 		return err
 	}
 	for _, command := range [][]string{
-		{"ip", "link", "set", "eth0", "address", fmt.Sprintf("02:00:00:00:00:%02x", i+1), "up"},
+		{"ip", "link", "set", "eth0", "txqueuelen", queue, "address", fmt.Sprintf("02:00:00:00:00:%02x", i+1), "up"},
 		qos,
 		{"ip", "address", "add", address(i) + "/24", "dev", tagging},
 		{"ip", "link", "set", tagging, "up"},
@@ -148,6 +149,9 @@ func (t *Test) connect(ctx context.Context, hosts []*netns.Namespace, device str
 		if t.adapters[i], err = g.NewAdapter(0, hosts[i], device, linkSpeed*1e6); err != nil {
 			return err
 		}
+	}
+	if t.NoPFC {
+		t.adapters[sender].IgnorePauses()
 	}
 	for deadline := time.Now().Add(patience); ; {
 		r, err := t.guests[sender].Run("ping", "-c", "1", "-W", "1", address(receiver))

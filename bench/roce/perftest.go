@@ -32,7 +32,7 @@ func payloadShare(message int) float64 {
 
 const (
 	tclass  = 26<<2 | 2 // DSCP 26, customary for RoCE, and ECT(0): the switch may mark instead of drop
-	timeout = 17        // of the sender until it repeats: 4.096 µs * 2^17, half a second
+	timeout = 18        // of the sender until it repeats: 4.096 µs * 2^18, one second
 	margin  = 1         // second at each end that perftest does not count
 	port    = 18515     // of perftest, by default
 )

@@ -32,9 +32,10 @@ type Round struct {
 	Drops     counters `json:"drops"`         // frames of the class that the switch dropped, by reason
 	XOFF      uint64   `json:"xoff"`          // times that the switch paused the sender
 	XON       uint64   `json:"xon"`
-	PFCFrames uint64   `json:"pfc_frames"` // all PFC frames of the switch, repetitions included
+	Repeated  uint64   `json:"xoff_repeated"` // XOFF frames that repeat a pause
+	PFCFrames uint64   `json:"pfc_frames"`    // all PFC frames of the switch, repetitions included
 	PausedMS  float64  `json:"paused_ms"`
-	Honoured  uint64   `json:"pauses_honoured"` // XOFF frames that reached the sender's card
+	Honoured  uint64   `json:"pauses_honoured"` // XOFF frames that the sender's card honoured, repetitions included
 	Marked    uint64   `json:"ecn_marked"`      // frames of the class that the switch marked
 	MarksSeen uint64   `json:"ecn_received"`    // packets that arrived with a mark
 	Elsewhere uint64   `json:"lost_elsewhere"`  // frames lost between a guest and the switch
@@ -101,7 +102,7 @@ func (r *Round) count(before, after *reading) {
 		r.Marked += now.CoS(priority).Marked - then.CoS(priority).Marked
 	}
 	now, then := after.sw.Ports[sender].CoS(priority).PauseSent, before.sw.Ports[sender].CoS(priority).PauseSent
-	r.XOFF, r.XON = now.XOFF-then.XOFF, now.XON-then.XON
+	r.XOFF, r.XON, r.Repeated = now.XOFF-then.XOFF, now.XON-then.XON, now.Refreshes-then.Refreshes
 	r.PausedMS = float64(now.PausedNS-then.PausedNS) / 1e6
 }
 
@@ -121,6 +122,9 @@ func drops(s *state.Switch) counters {
 // enough is the part of the payload limit that the lossless class must reach.
 const enough = 0.95
 
+// excess is a part of the payload limit that no class can reach.
+const excess = 1.05
+
 // judge sets the verdict.
 func (r *Result) judge() {
 	r.Why = []string{}
@@ -130,6 +134,10 @@ func (r *Result) judge() {
 		}
 	}
 	a, b := &r.Lossless, &r.Lossy
+	for _, round := range []*Round{a, b} {
+		fail(round.Ratio > excess, "%s: %.1f %% of what the port allows, more than %.0f %%: a measurement is wrong",
+			round.Class, 100*round.Ratio, 100*excess)
+	}
 	fail(a.Error != "", "lossless: %s failed: %s", program, a.Error)
 	fail(a.Error == "" && a.Ratio < enough, "lossless: %.1f %% of what the port allows, less than %.0f %%: "+
 		"stop other programs on this machine, or lower the speed", 100*a.Ratio, 100*enough)
@@ -138,6 +146,9 @@ func (r *Result) judge() {
 	fail(a.Elsewhere > 0, "lossless: %d frames were lost between a guest and the switch", a.Elsewhere)
 	fail(a.XOFF == 0 || a.XON == 0, "lossless: the switch paused the sender %d times and let it resume %d times: "+
 		"lower the speed, or use more QPs, so that the port is congested", a.XOFF, a.XON)
+	fail(a.XOFF > 0 && a.PausedMS == 0, "lossless: the sender was paused for 0 ms")
+	fail(a.Honoured < a.XOFF+a.Repeated, "lossless: the sender's network card honoured %d of %d XOFF frames",
+		a.Honoured, a.XOFF+a.Repeated)
 	fail(b.faults().sum() == 0, "lossy: no RDMA errors: lower the speed, or use more QPs, so that the switch drops "+
 		"frames")
 	fail(b.Drops.sum() == 0, "lossy: the switch dropped nothing")
@@ -171,6 +182,7 @@ func (r Result) String() string {
 	}
 	count("switch: frames dropped", func(r *Round) uint64 { return r.Drops.sum() })
 	row("switch: XOFF, XON to the sender", func(r *Round) string { return fmt.Sprintf("%d, %d", r.XOFF, r.XON) })
+	count("switch: XOFF repeated", func(r *Round) uint64 { return r.Repeated })
 	count("switch: PFC frames sent", func(r *Round) uint64 { return r.PFCFrames })
 	row("switch: sender paused", func(r *Round) string { return fmt.Sprintf("%.0f ms", r.PausedMS) })
 	count("sender: XOFF frames honoured", func(r *Round) uint64 { return r.Honoured })

@@ -24,6 +24,7 @@ type Options struct {
 	Duration time.Duration // that perftest measures in each round, in whole seconds
 	Pairs    int           // queue pairs, each a connection
 	Message  int           // bytes of each RDMA write
+	NoPFC    bool          // the sender's network card ignores PFC
 	Agent    []byte        // program for rig.Machine
 }
 
@@ -40,18 +41,20 @@ const (
 	pathMTU   = 1024 // bytes of payload in each packet
 )
 
-// configuration is that of both rounds, which differ in the kind of the class. What the class may
-// use of the memory is the same; a lossless class also has headroom, for what arrives until its
-// sender has stopped. The rate to the receiver is that of the class and not of the port, because a
-// rate of a class may have a burst: with it, the port makes up for time in which the emulation has
-// taken the CPU from the switch, as hardware need not.
+// configuration is that of both rounds, which differ in the kind of the class. The class may use as
+// much of the memory in both, and less than half of what 16 QPs send without an acknowledgement,
+// 128 packets each (RXE_MAX_UNACKED_PSNS): without PFC both lose frames. A lossless class keeps a
+// part of it as headroom, for what arrives until its sender has stopped. Small cells make frames
+// use little more than their length. The rate to the receiver is that of the class and not of the
+// port, because a rate of a class may have a burst: with it, the port makes up for time in which
+// the emulation has taken the CPU from the switch, as hardware need not.
 const configuration = `
+memory: {cell: 160B}
 classes:
   - cos: [%d]
     name: rdma
     %s
-    share: 256KB
-    wred: {min: 64KB, max: 512KB, probability: 10%%}
+    wred: {min: 64KB, max: 768KB, probability: 10%%}
     ecn: true
 ets:
   - name: receiver
@@ -66,9 +69,9 @@ ports:
 // Configuration returns the configuration of the switch, whose ports lead to the sender and to the
 // receiver, with a lossless class or a lossy one.
 func (o *Options) Configuration(lossless bool) (*config.Config, error) {
-	kind := "lossless: false"
+	kind := "lossless: false\n    share: 768KB\n    queue_limit: 1MB" // the limit of the memory comes first
 	if lossless {
-		kind = "lossless: true\n    xon: 192KB\n    headroom: 8MB"
+		kind = "lossless: true\n    share: 256KB\n    xon: 192KB\n    headroom: 512KB"
 	}
 	return config.Parse("roce", fmt.Appendf(nil, configuration, priority, kind, o.speed(), linkSpeed))
 }

@@ -72,6 +72,16 @@ func TestParseCounters(t *testing.T) {
 	}
 }
 
+func TestRequire(t *testing.T) {
+	c := counters{"a": 0, "b": 1}
+	if err := c.require("a", "b"); err != nil {
+		t.Error(err)
+	}
+	if err := c.require("b", "c"); err == nil || !strings.Contains(err.Error(), "no counter c") {
+		t.Error(err)
+	}
+}
+
 func TestParseNetstat(t *testing.T) {
 	const text = "TcpExt: SyncookiesSent InCEPkts\nTcpExt: 1 2\nIpExt: InNoRoutes InCEPkts\nIpExt: 3 4\n"
 	got, err := parseNetstat(text, "IpExt")
@@ -90,7 +100,8 @@ func TestParseNetstat(t *testing.T) {
 // good is a result that passes.
 func good() Result {
 	return Result{
-		Lossless: Round{Class: "lossless", Ratio: 0.95, XOFF: 1, XON: 1, PFCFrames: 2,
+		Lossless: Round{Class: "lossless", Ratio: 0.95, XOFF: 1, XON: 1, Repeated: 2, PFCFrames: 4,
+			Honoured: 3, PausedMS: 0.1,
 			Receiver: counters{"rcvd_pkts": 100}, Sender: counters{"sent_pkts": 100}},
 		Lossy: Round{Class: "lossy", Ratio: 0.2, Drops: counters{"ingress_full": 1},
 			Receiver: counters{"out_of_seq_request": 1}, Sender: counters{"completer_retry_err": 1}},
@@ -112,6 +123,10 @@ func TestVerdict(t *testing.T) {
 		{"queue_full 2", func(r *Result) { r.Lossless.Drops = counters{"queue_full": 2} }},
 		{"3 frames were lost", func(r *Result) { r.Lossless.Elsewhere = 3 }},
 		{"paused the sender 0 times", func(r *Result) { r.Lossless.XOFF = 0 }},
+		{"paused for 0 ms", func(r *Result) { r.Lossless.PausedMS = 0 }},
+		{"honoured 2 of 3 XOFF frames", func(r *Result) { r.Lossless.Honoured = 2 }},
+		{"lossless: 105.1 %", func(r *Result) { r.Lossless.Ratio = 1.051 }},
+		{"lossy: 105.1 %", func(r *Result) { r.Lossy.Ratio = 1.051 }},
 		{"resume 0 times", func(r *Result) { r.Lossless.XON = 0 }},
 		{"lossy: no RDMA errors", func(r *Result) { r.Lossy.Receiver, r.Lossy.Sender = nil, nil }},
 		{"dropped nothing", func(r *Result) { r.Lossy.Drops = nil }},
@@ -165,7 +180,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestConfigurations: the rounds differ in the class alone.
+// TestConfigurations: the rounds differ in the kind of the class alone. It may use as much memory in
+// both, less than half of what the sender's QPs have under way by default.
 func TestConfigurations(t *testing.T) {
 	o := Options{Speed: 20e6}
 	a, err := o.Configuration(true)
@@ -177,7 +193,12 @@ func TestConfigurations(t *testing.T) {
 		t.Fatal(err)
 	}
 	x, y := a.Classes[0], b.Classes[0]
-	if !x.Lossless || y.Lossless || x.Share != y.Share || x.Headroom == 0 {
+	if !x.Lossless || y.Lossless || x.Headroom == 0 || x.Share+x.Headroom != y.Share || x.Reserved != y.Reserved ||
+		y.QueueLimit < y.Share || x.WRED != y.WRED || x.ECN != y.ECN {
 		t.Errorf("%+v, %+v", x, y)
+	}
+	const window = 16 * 128 * pathMTU // bytes of payload
+	if 2*(y.Share+y.Reserved) > window {
+		t.Errorf("memory for %d bytes, and the sender has %d under way", y.Share+y.Reserved, window)
 	}
 }

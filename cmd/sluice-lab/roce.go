@@ -27,8 +27,10 @@ func roceCommand() *cobra.Command {
 		Short: "Send RDMA between two virtual machines, lossless and lossy (root)",
 		Long: `Boots two virtual machines with Linux's Soft-RoCE and perftest, with the switch between them, and
 runs ib_write_bw through a port that is slower than the sender: first with the class of RDMA
-lossless, then with the same class lossy. The virtual network cards honour PFC. Prints what both
-rounds took: bandwidth, RDMA errors and retries, drops, PFC frames and ECN marks.
+lossless, then with the same class lossy. The class may use as much memory in both rounds, less than
+what the sender sends without an acknowledgement: only PFC avoids losses. The virtual network cards
+honour it. Prints what both rounds took: bandwidth, RDMA errors and retries, drops, PFC frames and
+ECN marks.
 
 Needs x86-64 and 1 GB of memory, but neither KVM nor RDMA hardware: QEMU emulates the machines.
 Kernel, QEMU and perftest are Debian packages. The first run fetches 150 MB of them with apt into
@@ -36,10 +38,12 @@ a cache (SLUICE_RIG_CACHE, by default sluice/rig in the user's cache directory),
 500 MB; nothing is installed.
 
 Ends with a verdict. The exit code is 0 only if the lossless round had no RDMA errors, no losses
-and at least 95 % of the bandwidth that the port allows, the switch sent XOFF and XON in it, and
-the lossy round had drops and RDMA errors; otherwise it is 1.`,
+and at least 95 % of the bandwidth that the port allows, the switch paused the sender in it and let
+it resume, the sender honoured each XOFF, and the lossy round had drops and RDMA errors; otherwise
+it is 1.`,
 		Example: `  sluice-lab roce
   sluice-lab roce --speed 10M --duration 30s
+  sluice-lab roce --no-pfc                         # the lossless class loses frames, too: fail
   sluice-lab roce --json | jq .lossless.receiver   # all RDMA counters of the receiver`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -64,8 +68,9 @@ the lossy round had drops and RDMA errors; otherwise it is 1.`,
 	}
 	c.Flags().DurationVar(&o.Duration, "duration", 10*time.Second, "how long to measure in each round")
 	c.Flags().Var(&speed, "speed", "speed of the port to the receiver, less than the 100M of the links")
-	c.Flags().IntVar(&o.Pairs, "qps", 4, "number of queue pairs, which send at the same time")
+	c.Flags().IntVar(&o.Pairs, "qps", 16, "number of queue pairs, which send at the same time")
 	c.Flags().IntVar(&o.Message, "size", 8192, "size of each RDMA write in bytes")
+	c.Flags().BoolVar(&o.NoPFC, "no-pfc", false, "let the sender ignore PFC: then the lossless class loses frames, too")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
 	return c
 }
