@@ -20,6 +20,12 @@ type Result struct {
 	Lossy    Round    `json:"lossy"`
 }
 
+// Classes of the rounds.
+const (
+	lossless = "lossless"
+	lossy    = "lossy"
+)
+
 // Round is the result of a round. Counters are differences over the round.
 type Round struct {
 	Class     string   `json:"class"`         // lossless or lossy
@@ -32,8 +38,9 @@ type Round struct {
 	Drops     counters `json:"drops"`         // frames of the class that the switch dropped, by reason
 	XOFF      uint64   `json:"xoff"`          // times that the switch paused the sender
 	XON       uint64   `json:"xon"`
-	Repeated  uint64   `json:"xoff_repeated"` // XOFF frames that repeat a pause
-	PFCFrames uint64   `json:"pfc_frames"`    // all PFC frames of the switch, repetitions included
+	Repeated  uint64   `json:"xoff_repeated"`  // XOFF frames that repeat a pause
+	Headroom  int      `json:"headroom_bytes"` // the most of it that was in use; 0 for a lossy class
+	PFCFrames uint64   `json:"pfc_frames"`     // all PFC frames of the switch, repetitions included
 	PausedMS  float64  `json:"paused_ms"`
 	Honoured  uint64   `json:"pauses_honoured"` // XOFF frames that the sender's card honoured, repetitions included
 	Marked    uint64   `json:"ecn_marked"`      // frames of the class that the switch marked
@@ -104,6 +111,9 @@ func (r *Round) count(before, after *reading) {
 	now, then := after.sw.Ports[sender].CoS(priority).PauseSent, before.sw.Ports[sender].CoS(priority).PauseSent
 	r.XOFF, r.XON, r.Repeated = now.XOFF-then.XOFF, now.XON-then.XON, now.Refreshes-then.Refreshes
 	r.PausedMS = float64(now.PausedNS-then.PausedNS) / 1e6
+	if s := after.sw; r.Class == lossless {
+		r.Headroom = s.Ports[sender].CoS(priority).Group.Headroom.Peak * s.CellBytes
+	}
 }
 
 // drops returns the frames of the class that a switch has dropped, by reason.
@@ -183,6 +193,7 @@ func (r Result) String() string {
 	count("switch: frames dropped", func(r *Round) uint64 { return r.Drops.sum() })
 	row("switch: XOFF, XON to the sender", func(r *Round) string { return fmt.Sprintf("%d, %d", r.XOFF, r.XON) })
 	count("switch: XOFF repeated", func(r *Round) uint64 { return r.Repeated })
+	row("switch: headroom in use, at most", func(r *Round) string { return fmt.Sprintf("%.0f KB", float64(r.Headroom)/1e3) })
 	count("switch: PFC frames sent", func(r *Round) uint64 { return r.PFCFrames })
 	row("switch: sender paused", func(r *Round) string { return fmt.Sprintf("%.0f ms", r.PausedMS) })
 	count("sender: XOFF frames honoured", func(r *Round) uint64 { return r.Honoured })

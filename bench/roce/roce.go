@@ -110,7 +110,7 @@ func (t *Test) Run(ctx context.Context, sw Switch, hosts []*netns.Namespace, dev
 	r.Speed = t.Speed
 	r.Limit = t.Speed * payloadShare(t.Message)
 	for _, round := range []*Round{&r.Lossless, &r.Lossy} {
-		round.Class = map[bool]string{true: "lossless", false: "lossy"}[round == &r.Lossless]
+		round.Class = map[bool]string{true: lossless, false: lossy}[round == &r.Lossless]
 		c, err := t.Configuration(round == &r.Lossless)
 		if err == nil {
 			err = sw.Reload(ctx, c)
