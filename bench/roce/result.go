@@ -193,7 +193,8 @@ func (r Result) String() string {
 	count("switch: frames dropped", func(r *Round) uint64 { return r.Drops.sum() })
 	row("switch: XOFF, XON to the sender", func(r *Round) string { return fmt.Sprintf("%d, %d", r.XOFF, r.XON) })
 	count("switch: XOFF repeated", func(r *Round) uint64 { return r.Repeated })
-	row("switch: headroom in use, at most", func(r *Round) string { return fmt.Sprintf("%.0f KB", float64(r.Headroom)/1e3) })
+	row("switch: headroom in use, at most",
+		func(r *Round) string { return fmt.Sprintf("%.0f KB", float64(r.Headroom)/1e3) })
 	count("switch: PFC frames sent", func(r *Round) uint64 { return r.PFCFrames })
 	row("switch: sender paused", func(r *Round) string { return fmt.Sprintf("%.0f ms", r.PausedMS) })
 	count("sender: XOFF frames honoured", func(r *Round) uint64 { return r.Honoured })

@@ -180,8 +180,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestConfigurations: the rounds differ in the kind of the class alone. It may use as much memory in
-// both, less than half of what the sender's QPs have under way by default.
+// TestConfigurations: the rounds differ in the kind of the class alone. It may use as much memory
+// in both, less than half of what the sender has under way by default.
 func TestConfigurations(t *testing.T) {
 	o := Options{Speed: 20e6}
 	a, err := o.Configuration(true)
