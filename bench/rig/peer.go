@@ -60,11 +60,15 @@ const (
 	kinds    = 9    // untagged, and 8 PCPs
 	// Lengths is after how many frames of Every each length, and each tag, has been there.
 	Lengths = longest + 4 - shortest + 1
+	// stride is how much longer each frame of Every is than the one before, modulo Lengths, which is
+	// prime. A few frames have short, middle and long ones.
+	stride = 577
 )
 
-// Every has all lengths from 60 to 1518 bytes, without a tag and with each PCP, in turn.
+// Every has all lengths from 60 to 1518 bytes, without a tag and with each PCP, in turn. Its first
+// frames already have all kinds of lengths, and each length comes back with another tag.
 func Every(n int) Shape {
-	s := Shape{Bytes: shortest + n%Lengths, Tagged: true, PCP: uint8((n + n/Lengths) % kinds)}
+	s := Shape{Bytes: shortest + n*stride%Lengths, Tagged: true, PCP: uint8((n + n/Lengths) % kinds)}
 	if s.PCP == kinds-1 {
 		s = Shape{Bytes: min(s.Bytes, longest)}
 	}

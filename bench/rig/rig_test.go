@@ -151,13 +151,14 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestEvery: each length and each tag is there, and Frame makes such frames.
+// TestEvery: each length and each tag is there, each length with each tag, and Frame makes such
+// frames.
 func TestEvery(t *testing.T) {
 	f := Flow{ID: 7, Src: 1, Dst: frame.Broadcast, Shape: Every}
-	lengths, tags := map[int]bool{}, map[Shape]bool{}
+	lengths, tags, shapes := map[int]bool{}, map[Shape]bool{}, map[Shape]bool{}
 	for n := range Lengths * kinds {
 		s := Every(n)
-		lengths[s.Bytes], tags[Shape{Tagged: s.Tagged, PCP: s.PCP}] = true, true
+		shapes[s], lengths[s.Bytes], tags[Shape{Tagged: s.Tagged, PCP: s.PCP}] = true, true, true
 		if n%97 > 0 {
 			continue
 		}
@@ -170,6 +171,28 @@ func TestEvery(t *testing.T) {
 	}
 	if len(lengths) != Lengths || len(tags) != kinds {
 		t.Errorf("%d lengths and %d kinds of tags", len(lengths), len(tags))
+	}
+	if want := Lengths*kinds - 4; len(shapes) != want { // an untagged frame is at most 1514 bytes long
+		t.Errorf("%d pairs of a length and a tag, not %d", len(shapes), want)
+	}
+}
+
+// TestEverySpreads: 200 frames have lengths of the whole range, with each tag.
+func TestEverySpreads(t *testing.T) {
+	const frames, parts = 200, 10
+	for _, first := range []int{0, 3000} {
+		seen := map[[2]int]bool{} // part of the range, kind of tag
+		for n := first; n < first+frames; n++ {
+			s := Every(n)
+			kind := kinds - 1
+			if s.Tagged {
+				kind = int(s.PCP)
+			}
+			seen[[2]int{(s.Bytes - shortest) * parts / Lengths, kind}] = true
+		}
+		if len(seen) != parts*kinds {
+			t.Errorf("frames from %d on: %d of %d pairs of a tenth of the lengths and a tag", first, len(seen), parts*kinds)
+		}
 	}
 }
 
