@@ -198,11 +198,18 @@ func (s *site) announce(t testing.TB) {
 	}
 }
 
-// conserves checks that every frame and every buffer is accounted for, and that no flow has had
+// accounts checks that every frame and every buffer is accounted for, and that no flow has had
 // faults since it was judged. No frame may be under way.
-func (s *site) conserves(t testing.TB) {
+func (s *site) accounts(t testing.TB) {
 	t.Helper()
 	s.Conserves(t, func() state.Switch { return s.state(t) })
+}
+
+// conserves does what accounts does, and checks that no driver has lost a frame.
+func (s *site) conserves(t testing.TB) {
+	t.Helper()
+	s.accounts(t)
+	rigtest.CheckDrivers(t, s.state(t))
 }
 
 // stop ends the switch by a signal and returns its result.

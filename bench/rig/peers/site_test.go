@@ -96,6 +96,7 @@ func (s *site) state(t *testing.T) (of state.Switch) {
 func (s *site) conserves(t *testing.T) {
 	t.Helper()
 	s.Net.Conserves(t, func() state.Switch { return s.state(t) })
+	rigtest.CheckDrivers(t, s.state(t))
 }
 
 // peer adds a host without a guest behind a port, counted from 0.

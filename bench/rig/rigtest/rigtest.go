@@ -3,8 +3,10 @@
 package rigtest
 
 import (
+	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,11 +58,14 @@ func Run(t testing.TB, g *rig.Guest, args ...string) string {
 	return r.Stdout
 }
 
+// warnings is how often CheckKernel was called.
+var warnings atomic.Int64
+
 // CheckKernel reports faults that the guest's kernel has found. A warning of its own shows that the
 // console has warnings, and all that came before.
 func CheckKernel(t testing.TB, g *rig.Guest) {
 	t.Helper()
-	const last = "the last warning"
+	last := fmt.Sprintf("the last warning (%d)", warnings.Add(1))
 	Must(t, g.WriteFile("/dev/kmsg", []byte("<4>"+last+"\n"), 0))
 	Until(t, "the console shows warnings", func() bool { return strings.Contains(g.Console(), last) })
 	console := g.Console()
@@ -91,6 +96,10 @@ func Conserves(t testing.TB, get func() state.Switch) {
 	var in, out uint64
 	buffers := map[int]int{}
 	for _, p := range of.Ports {
+		if p.GivenTwice+p.CompletedTwice > 0 {
+			t.Errorf("%s: the driver delivered %d buffers twice, and completed %d twice", p.Name, p.GivenTwice,
+				p.CompletedTwice)
+		}
 		in += p.Received + p.FloodCopies - p.Control.Frames
 		out += p.Sent + p.Dropped
 		buffers[p.Worker] += p.Buffers.Filled + p.Buffers.Spare
@@ -105,6 +114,16 @@ func Conserves(t testing.TB, get func() state.Switch) {
 		}
 		if w.CellsInUse != 0 {
 			t.Errorf("worker %d: %d cells in use", w.Number, w.CellsInUse)
+		}
+	}
+}
+
+// CheckDrivers reports frames that drivers have lost, before the switch or behind it.
+func CheckDrivers(t testing.TB, of state.Switch) {
+	t.Helper()
+	for _, p := range of.Ports {
+		if n := p.Driver.Lost(); n > 0 {
+			t.Errorf("%s: the driver has lost %d frames: %+v", p.Name, n, p.Driver)
 		}
 	}
 }
