@@ -167,7 +167,7 @@ forwarding:
 	other := load(c, b.MAC, func(n int) rig.Shape { return rig.Fixed(etsFrame, lossy[n%len(lossy)])(n) }, slowRate*8/10)
 	generator, err := a.Start("sh", "-c", "echo start > /proc/net/pktgen/pgctrl")
 	rigtest.Must(t, err)
-	time.Sleep(3 * time.Second) // until all queues are full
+	s.awaitOverload(t, a)
 	s.checkShares(t, a)
 	rigtest.Must(t, generator.Signal(unix.SIGINT))
 	_, err = generator.Wait(rigtest.Patience)
@@ -180,6 +180,29 @@ forwarding:
 		t.Errorf("the other host has sent %d frames, and the switch received %d", sentOne+sentOther, n)
 	}
 	s.conserves(t)
+}
+
+// awaitOverload waits until all classes that share the sender's link have had full queues there, and
+// the switch's port to the receiver is overloaded: it has paused the sender, and dropped frames of
+// each lossy class.
+func (s *site) awaitOverload(t *testing.T, a sender) {
+	t.Helper()
+	rigtest.Until(t, "the queues are full", func() bool {
+		at, of := a.stats(t), s.state(t).Ports
+		for _, b := range bands {
+			if b.quanta == 0 {
+				continue
+			}
+			full := of[1].ByCoS[b.class].Dropped > 0
+			if b.class == lossless {
+				full = of[0].ByCoS[lossless].PauseSent.XOFF > 0
+			}
+			if !full || at[b.class].Stats.Drops == 0 {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // checkShares compares what arrives of each class over a while with the quanta.
