@@ -127,9 +127,10 @@ func checkIdentity(t *testing.T, s *site) {
 }
 
 // checkOverload: two senders of the lossless class, at the receiver's rate each, beside a lossy
-// one: they are paused, and lose nothing.
+// one: they are paused, and lose nothing. Each sends 8000 frames in 3.3 s if nothing pauses it, and
+// at most half of them leave meanwhile, so a group with room for 3064 frames would lose some.
 func checkOverload(t *testing.T, s *site) {
-	const size, rate, frames = 1000, 2400, 3000 // 98 % of the line
+	const size, rate, frames = 1000, 2400, 8000 // 98 % of the line
 	a, b := s.Flow(0, 2, rig.Fixed(size, lossless)), s.Flow(1, 2, rig.Fixed(size, lossless))
 	c := s.Flow(0, 2, rig.Fixed(size, lossy))
 	x, y, z := s.Send(0, a, frames, rate), s.Send(1, b, frames, rate), s.Send(0, c, frames, rate)
@@ -165,9 +166,8 @@ func checkPause(t *testing.T, s *site) {
 	s.Exact(t, 2, other, frames, "class that is not paused")
 	held := s.Peers[2].Got(paused).Frames
 	rigtest.Must(t, errors.Join(resume(), <-x))
-	// what is with the device when a pause comes still leaves, and a guest that is late may let
-	// one lapse
-	if held > frames/3 {
+	t.Logf("%d of %d frames arrived while their class was paused", held, frames)
+	if held > frames/20 { // a guest that is late may let a pause lapse
 		t.Errorf("%d of %d frames arrived while their class was paused", held, frames)
 	}
 	s.Drain(t, 2, frames, paused)
@@ -304,28 +304,37 @@ func checkMTU(t *testing.T, s *site) {
 
 // checkBurst: frames that come faster than the switch takes them, so that the driver runs short of
 // buffers; then the same while the switch does not run. Most are lost before the switch, but none
-// arrives twice or torn, and then all is well. igb would deliver buffers twice if it ran short of
+// arrives twice or torn, and then all is well. Lossless frames of another port, which the switch
+// forwards during the first burst, all arrive. igb would deliver buffers twice if it ran short of
 // them: its receive ring is shorter than its number of buffers for that reason.
 func checkBurst(t *testing.T, s *site) {
-	const frames = 30000
-	for _, what := range []string{"burst", "burst into a stopped switch"} {
-		f := s.Flow(0, 1, rig.Fixed(64, lossy))
-		if what != "burst" {
-			rigtest.Must(t, s.sw.Signal(unix.SIGSTOP))
-		}
-		rigtest.Must(t, <-s.Send(0, f, frames, 0))
-		rigtest.Must(t, s.sw.Signal(unix.SIGCONT))
-		s.Drain(t, 1, -1, f)
-		s.Intact(t, 1, f, what)
-		p := s.state(t).Ports[0]
-		t.Logf("%s: %d of %d frames arrived; so far %d buffers given twice, fill ring empty %d, receive ring full %d",
-			what, s.Peers[1].Got(f).Frames, frames, p.GivenTwice, p.Driver.RXFillEmpty, p.Driver.RXRingFull)
-		if p.GivenTwice > 0 {
-			t.Errorf("%s: the driver delivered %d buffers twice", what, p.GivenTwice)
-		}
-		s.Whole(t, 0, 1, 400)
-	}
-	s.conserves(t)
+	const seconds = 2
+	s.burst(t, "burst", seconds*60000, 60e3, func(burst func() error) {
+		const frames, rate = seconds * 200, 200
+		f := s.Flow(2, 1, rig.Fixed(300, lossless))
+		sent := s.Send(2, f, frames, rate)
+		rigtest.Must(t, errors.Join(burst(), <-sent))
+		s.Drain(t, 1, frames, f)
+		s.Exact(t, 1, f, frames, "lossless beside a burst")
+	})
+	s.burst(t, "burst into a stopped switch", 30000, 0, func(burst func() error) {
+		rigtest.Must(t, s.sw.Signal(unix.SIGSTOP))
+		rigtest.Must(t, errors.Join(burst(), s.sw.Signal(unix.SIGCONT)))
+	})
+}
+
+// burst has a function send some frames at some rate, and checks that all is well afterwards.
+func (s *site) burst(t *testing.T, what string, frames int, rate float64, do func(burst func() error)) {
+	t.Helper()
+	f := s.Flow(0, 1, rig.Fixed(64, lossy))
+	do(func() error { return <-s.Send(0, f, frames, rate) })
+	s.Drain(t, 1, -1, f)
+	s.Intact(t, 1, f, what)
+	d := s.state(t).Ports[0].Driver
+	t.Logf("%s: %d of %d frames arrived; so far fill ring empty %d, receive ring full %d", what,
+		s.Peers[1].Got(f).Frames, frames, d.RXFillEmpty, d.RXRingFull)
+	s.Whole(t, 0, 1, 400)
+	s.accounts(t)
 }
 
 // checkStall: the process is stopped while frames come in.
@@ -345,7 +354,7 @@ func checkStall(t *testing.T, s *site) {
 	s.Intact(t, 1, a, "stalled, one way")
 	s.Intact(t, 0, b, "stalled, the other way")
 	s.Whole(t, 0, 1, 400)
-	s.conserves(t)
+	s.accounts(t)
 }
 
 // checkKill: a switch that was killed leaves devices that the next one takes over.
