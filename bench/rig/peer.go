@@ -60,8 +60,8 @@ const (
 	kinds    = 9    // untagged, and 8 PCPs
 	// Lengths is after how many frames of Every each length, and each tag, has been there.
 	Lengths = longest + 4 - shortest + 1
-	// stride is how much longer each frame of Every is than the one before, modulo Lengths, which is
-	// prime. A few frames have short, middle and long ones.
+	// stride is how much longer each frame of Every is than the one before, modulo Lengths, which
+	// is prime. A few frames are short, middling and long ones.
 	stride = 577
 )
 

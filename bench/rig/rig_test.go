@@ -191,7 +191,8 @@ func TestEverySpreads(t *testing.T) {
 			seen[[2]int{(s.Bytes - shortest) * parts / Lengths, kind}] = true
 		}
 		if len(seen) != parts*kinds {
-			t.Errorf("frames from %d on: %d of %d pairs of a tenth of the lengths and a tag", first, len(seen), parts*kinds)
+			t.Errorf("frames from %d on: %d of %d pairs of a tenth of the lengths and a tag", first, len(seen),
+				parts*kinds)
 		}
 	}
 }

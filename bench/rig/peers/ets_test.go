@@ -182,9 +182,9 @@ forwarding:
 	s.conserves(t)
 }
 
-// awaitOverload waits until all classes that share the sender's link have had full queues there, and
-// the switch's port to the receiver is overloaded: it has paused the sender, and dropped frames of
-// each lossy class.
+// awaitOverload waits until all classes that share the sender's link have had full queues there,
+// and the switch's port to the receiver is overloaded: the switch has paused the sender, and
+// dropped frames of each lossy class.
 func (s *site) awaitOverload(t *testing.T, a sender) {
 	t.Helper()
 	rigtest.Until(t, "the queues are full", func() bool {
