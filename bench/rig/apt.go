@@ -19,8 +19,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mirror is the environment variable with the Debian mirror to use, if apt's own sources have none.
+// Mirror is the environment variable with the Debian mirror to use. By default it is that of apt's
+// own sources, or else defaultMirror.
 const Mirror = "SLUICE_RIG_MIRROR"
+
+const defaultMirror = "http://deb.debian.org/debian"
 
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
@@ -63,13 +66,14 @@ func newAPT(ctx context.Context, directory string, suites []string) (*apt, error
 		"Dir::Etc::preferences=/dev/null", "Dir::Etc::preferencesparts=/dev/null",
 		"Dir::State=" + directory, "Dir::State::status=" + status, "Dir::Cache=" + directory,
 		"APT::Architecture=amd64", "APT::Sandbox::User=root", "Acquire::Languages=none", "Debug::NoLocking=1",
+		"APT::Update::Error-Mode=any", // else an update without a network succeeds, with no packages
 	} {
 		a.options = append(a.options, "-o", o)
 	}
 	return a, nil
 }
 
-// findMirror returns the Debian mirror that the machine uses.
+// findMirror returns the Debian mirror to use.
 func findMirror(ctx context.Context) (string, error) {
 	if mirror := os.Getenv(Mirror); mirror != "" {
 		return mirror, nil
@@ -84,7 +88,7 @@ func findMirror(ctx context.Context) (string, error) {
 			return uri, nil
 		}
 	}
-	return "", fmt.Errorf("rig: apt's sources have no Debian mirror: set %s", Mirror)
+	return defaultMirror, nil
 }
 
 // output runs a command and returns its standard output; an error has the other one. The command

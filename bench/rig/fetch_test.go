@@ -145,6 +145,30 @@ func TestFetch(t *testing.T) {
 	}
 }
 
+// TestNoNetwork: without a network, the error is apt's and names the mirror.
+func TestNoNetwork(t *testing.T) {
+	repinned(t, pinOf("linux-binary-7.3.4", "7.3.4-1"))
+	t.Setenv(Mirror, "http://127.0.0.1:1/debian") // where nobody listens
+	impatient := filepath.Join(t.TempDir(), "apt.conf")
+	must(t, os.WriteFile(impatient, []byte("Acquire::Retries 0;\n"), 0o644))
+	t.Setenv("APT_CONFIG", impatient)
+	_, err := Fetch(t.Context(), t.Logf)
+	for _, say := range []string{"apt-get", "127.0.0.1:1"} {
+		if err == nil || !strings.Contains(err.Error(), say) {
+			t.Errorf("the error does not say %q: %v", say, err)
+		}
+	}
+}
+
+// TestDefaultMirror: a machine whose apt has no sources uses Debian's own mirror.
+func TestDefaultMirror(t *testing.T) {
+	fakeMirror(t) // its apt-get has no index targets
+	t.Setenv(Mirror, "")
+	if mirror, err := findMirror(t.Context()); err != nil || mirror != defaultMirror {
+		t.Errorf("%q, %v", mirror, err)
+	}
+}
+
 // TestLock: a lock has one owner at a time, and waiting for it ends with the context.
 func TestLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")

@@ -35,7 +35,8 @@ ECN marks.
 Needs x86-64 and 1 GB of memory, but neither KVM nor RDMA hardware: QEMU emulates the machines.
 Kernel, QEMU and perftest are Debian packages. The first run fetches 150 MB of them with apt into
 a cache (SLUICE_RIG_CACHE, by default sluice/rig in the user's cache directory), which then takes
-500 MB; nothing is installed.
+500 MB; nothing is installed. They come from a Debian mirror: SLUICE_RIG_MIRROR, by default that of
+apt's sources, or else deb.debian.org.
 
 Ends with a verdict. The exit code is 0 only if the lossless round had no RDMA errors, no losses
 and at least 95 % of the bandwidth that the port allows, the switch paused the sender in it and let
