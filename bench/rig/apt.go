@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -99,6 +100,7 @@ func output(c *exec.Cmd) (string, error) {
 	c.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	var errs bytes.Buffer
 	c.Stderr = &errs
+	c.WaitDelay = time.Second // for what it has started, once the command has ended or the context has
 	out, err := c.Output()
 	if err != nil {
 		err = fmt.Errorf("%s: %w: %s", filepath.Base(c.Path), err, bytes.TrimSpace(errs.Bytes()))

@@ -32,17 +32,37 @@ func cacheDirectory() (string, error) {
 	return filepath.Join(directory, "sluice", "rig"), err
 }
 
+// What fetching may take.
+const (
+	fetchTime  = 10 * time.Minute
+	fetchSpace = 1 << 30 // bytes; packages, and the tree while it is unpacked
+)
+
 // Fetch returns the tree of the pinned packages. It fetches and extracts them unless the cache has
 // them; only then it needs the network. Where the mirror no longer has a pinned package, the tree
 // has a successor, which every call logs. Several processes may call Fetch.
 func Fetch(ctx context.Context, logf func(format string, args ...any)) (Tree, error) {
 	directory, err := cacheDirectory()
 	if err != nil {
-		return "", fmt.Errorf("rig: %w", err)
+		return "", fmt.Errorf("rig: no directory for packages: %w: set %s", err, Cache)
 	}
 	if tree, ok := cached(directory, logf); ok {
 		return tree, nil
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, fetchTime, fmt.Errorf("not fetched within %v", fetchTime))
+	defer cancel()
+	tree, err := fill(ctx, directory, logf)
+	if ctx.Err() != nil && err != nil {
+		err = fmt.Errorf("%w: %w", err, context.Cause(ctx))
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w (the cache is %s; %s sets another)", err, directory, Cache)
+	}
+	return tree, nil
+}
+
+// fill fetches and extracts the packages, unless another process does first.
+func fill(ctx context.Context, directory string, logf func(string, ...any)) (Tree, error) {
 	if err := os.MkdirAll(directory, 0o755); err != nil {
 		return "", fmt.Errorf("rig: %w", err)
 	}
@@ -53,6 +73,9 @@ func Fetch(ctx context.Context, logf func(format string, args ...any)) (Tree, er
 	defer unlock()
 	if tree, ok := cached(directory, logf); ok { // another process was faster
 		return tree, nil
+	}
+	if err := checkSpace(directory, fetchSpace); err != nil {
+		return "", err
 	}
 	pins, err := parsePins(pinned)
 	if err != nil {
@@ -69,6 +92,18 @@ func Fetch(ctx context.Context, logf func(format string, args ...any)) (Tree, er
 	logSuccessors(pins, chosen, logf)
 	tree := treeOf(directory, text)
 	return tree, extract(ctx, files, string(tree))
+}
+
+// checkSpace checks that a file system has room, because apt hangs on a full one.
+func checkSpace(directory string, need uint64) error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(directory, &fs); err != nil {
+		return fmt.Errorf("rig: file system of %s: %w", directory, err)
+	}
+	if free := fs.Bavail * uint64(fs.Bsize); free < need {
+		return fmt.Errorf("rig: packages need %d MB in %s, but only %d MB are free", need>>20, directory, free>>20)
+	}
+	return nil
 }
 
 // treeOf returns the tree of a list of pins, which need not exist.

@@ -160,6 +160,55 @@ func TestNoNetwork(t *testing.T) {
 	}
 }
 
+// TestBadCache: an error of the cache says how to set another one.
+func TestBadCache(t *testing.T) {
+	fakeMirror(t)
+	file := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(file, nil, 0o644))
+	t.Setenv("HOME", "")
+	t.Setenv("XDG_CACHE_HOME", "")
+	for _, directory := range []string{"", file} {
+		t.Setenv(Cache, directory)
+		_, err := Fetch(t.Context(), t.Logf)
+		if err == nil || !strings.Contains(err.Error(), Cache) || !strings.Contains(err.Error(), directory) {
+			t.Errorf("the error of %q does not name it and %s: %v", directory, Cache, err)
+		}
+	}
+}
+
+// TestCacheSpace: a full file system is an error that names the directory.
+func TestCacheSpace(t *testing.T) {
+	must(t, checkSpace(t.TempDir(), 1))
+	if err := checkSpace("/proc", 1); err == nil || !strings.Contains(err.Error(), "in /proc, but only 0 MB are free") {
+		t.Errorf("the error of a file system without space: %v", err)
+	}
+}
+
+// TestFetchEnds: fetching ends with the context, whatever apt has started, and the error says why.
+func TestFetchEnds(t *testing.T) {
+	repinned(t, pinOf("qemu", "10"))
+	fakeMirror(t)
+	bin := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(bin, "apt-get"), []byte("#!/bin/sh\n: >\"$0.runs\"; sleep 60; :\n"), 0o755))
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := Fetch(ctx, func(string, ...any) {})
+		ended <- err
+	}()
+	eventually(t, "apt-get runs", func() bool { _, err := os.Stat(filepath.Join(bin, "apt-get.runs")); return err == nil })
+	cancel(errors.New("too slow"))
+	select {
+	case err := <-ended:
+		if err == nil || !strings.Contains(err.Error(), "too slow") {
+			t.Errorf("fetching ended with %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("fetching has not ended with the context")
+	}
+}
+
 // TestDefaultMirror: a machine whose apt has no sources uses Debian's own mirror.
 func TestDefaultMirror(t *testing.T) {
 	fakeMirror(t) // its apt-get has no index targets
