@@ -34,6 +34,12 @@ import (
 	"sluice/bench/rig/protocol"
 )
 
+// Limits for a guest that hangs. Tests change them.
+var (
+	answerTime = 2 * time.Minute // of each answer of agent and QEMU; the agent's first includes the boot
+	runTime    = 5 * time.Minute // of Run
+)
+
 // Guest is a running virtual machine. Its methods may be called concurrently.
 type Guest struct {
 	protocol.Hello
@@ -193,8 +199,14 @@ func socketPair(kind int) (net.Conn, *os.File, error) {
 
 // call calls a method of the agent.
 func (g *Guest) call(method string, argument, result any) error {
-	if err := g.agent.Call(protocol.Service+"."+method, argument, result); err != nil {
-		return fmt.Errorf("rig: agent: %s: %w", method, err)
+	c := g.agent.Go(protocol.Service+"."+method, argument, result, nil)
+	select {
+	case <-c.Done:
+	case <-time.After(answerTime):
+		return fmt.Errorf("rig: agent: %s: no answer within %v", method, answerTime)
+	}
+	if c.Error != nil {
+		return fmt.Errorf("rig: agent: %s: %w", method, c.Error)
 	}
 	return nil
 }
@@ -240,14 +252,13 @@ func (g *Guest) WriteFile(path string, data []byte, mode fs.FileMode) error {
 	return g.call("Write", protocol.File{Path: path, Data: data, Mode: mode}, &protocol.Nothing{})
 }
 
-// Run runs a program of the guest to its end. A status other than 0 is not an error.
+// Run runs a program of the guest to its end, which must be within runTime. A status other than 0 is not an error.
 func (g *Guest) Run(args ...string) (Result, error) {
 	p, err := g.Start(args...)
 	if err != nil {
 		return Result{}, err
 	}
-	<-p.ended
-	return p.Result(), p.err
+	return p.Wait(runTime)
 }
 
 // Start starts a program in the guest.

@@ -3,15 +3,19 @@ package rig
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
+	"net/rpc"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
+	"sluice/bench/rig/protocol"
 )
 
 // fakeQEMU returns a tree in which QEMU is a shell script. Its descriptor 4 is the monitor's
@@ -37,10 +41,17 @@ func TestGuestDoesNotStart(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: network namespaces and tap devices")
 	}
+	limit(t, &answerTime, 3*time.Second)
 	for what, c := range map[string]struct {
 		tree Tree
 		say  string
 	}{
+		"QEMU hangs": {fakeQEMU(t, "exec sleep 60"), "timeout"},
+		"the guest hangs": {fakeQEMU(t, `echo '{"QMP": {}}' >&4
+			read -r _ <&4
+			echo '{"return": {}}' >&4
+			echo boots
+			exec sleep 60`), "no answer within 3s; the guest's console:\nboots"},
 		"no QEMU":     {Tree(t.TempDir()), "no such file"},
 		"QEMU ends":   {fakeQEMU(t, "echo unknown option >&2"), "unknown option"},
 		"no greeting": {fakeQEMU(t, "echo '{}' >&4; exec sleep 60"), "something else"},
@@ -64,6 +75,46 @@ func TestGuestDoesNotStart(t *testing.T) {
 				t.Errorf("%d descriptors are open, %d before", now, before)
 			}
 		})
+	}
+}
+
+// limit changes a limit for a test.
+func limit(t *testing.T, of *time.Duration, to time.Duration) {
+	t.Helper()
+	old := *of
+	t.Cleanup(func() { *of = old })
+	*of = to
+}
+
+// endless is an agent with a program that does not end.
+type endless struct{}
+
+func (endless) Start(protocol.Command, *int) error { return nil }
+func (endless) Follow(protocol.Position, *protocol.Output) error {
+	time.Sleep(time.Millisecond)
+	return nil
+}
+
+// TestRunEnds: Run returns an error if the program does not end, and if the guest does not answer.
+func TestRunEnds(t *testing.T) {
+	limit(t, &answerTime, 3*time.Second)
+	limit(t, &runTime, 100*time.Millisecond)
+	for say, serve := range map[string]func(net.Conn){
+		"[cat] has not ended within 100ms": func(c net.Conn) {
+			s := rpc.NewServer()
+			_ = s.RegisterName(protocol.Service, endless{})
+			s.ServeConn(c)
+		},
+		"no answer within 3s": func(c net.Conn) { _, _ = io.Copy(io.Discard, c) },
+	} {
+		ours, theirs := net.Pipe()
+		go serve(theirs)
+		g := &Guest{agent: rpc.NewClient(ours)}
+		if _, err := g.Run("cat"); err == nil || !strings.Contains(err.Error(), say) {
+			t.Errorf("the error does not say %q: %v", say, err)
+		}
+		g.agent.Close()
+		theirs.Close()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"time"
 )
 
 // monitor is a connection to QEMU (QMP, docs/interop/qmp-spec.rst).
@@ -21,7 +22,10 @@ func newMonitor(c net.Conn) (*monitor, error) {
 	var greeting struct {
 		QMP *struct{} `json:"QMP"`
 	}
-	err := m.answers.Decode(&greeting)
+	err := c.SetDeadline(time.Now().Add(answerTime))
+	if err == nil {
+		err = m.answers.Decode(&greeting)
+	}
 	if err == nil && greeting.QMP == nil {
 		err = errors.New("it sent something else")
 	}
@@ -39,7 +43,11 @@ func (m *monitor) do(command string, arguments map[string]any) error {
 	if arguments != nil {
 		request["arguments"] = arguments
 	}
-	if err := json.NewEncoder(m.connection).Encode(request); err != nil {
+	err := m.connection.SetDeadline(time.Now().Add(answerTime))
+	if err == nil {
+		err = json.NewEncoder(m.connection).Encode(request)
+	}
+	if err != nil {
 		return fmt.Errorf("rig: QEMU: %s: %w", command, err)
 	}
 	for {
