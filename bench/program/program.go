@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -167,7 +168,8 @@ func launch(t *testing.T, in *netns.Namespace, name string, args ...string) *Run
 }
 
 // LaunchCommand starts any program. Its standard error is the log, unless the command redirects it.
-// If the program still runs when the test ends, it is killed; if the test failed, its log is shown.
+// If the program still runs when the test ends, it is killed, and by the kernel when this process
+// ends; if the test failed, its log is shown.
 func LaunchCommand(t *testing.T, in *netns.Namespace, c *exec.Cmd) *Running {
 	t.Helper()
 	p := &Running{Cmd: c, T: t, ended: make(chan struct{})}
@@ -179,14 +181,24 @@ func LaunchCommand(t *testing.T, in *netns.Namespace, c *exec.Cmd) *Running {
 	if in != nil {
 		start = func() error { return in.Start(p.Cmd) }
 	}
+	if p.SysProcAttr == nil {
+		p.SysProcAttr = &unix.SysProcAttr{}
+	}
+	p.SysProcAttr.Pdeathsig = unix.SIGKILL
 	p.Began = time.Now()
-	if err := start(); err != nil {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the kernel kills the program with the thread that started it
+		err := start()
+		started <- err
+		if err == nil {
+			_ = p.Wait() // p.ProcessState has the result
+			close(p.ended)
+		}
+	}()
+	if err := <-started; err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		_ = p.Wait() // p.ProcessState has the result
-		close(p.ended)
-	}()
 	t.Cleanup(func() {
 		_ = p.Process.Kill()
 		<-p.ended
