@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"sluice/bench/rig/agent"
 	"sluice/bench/roce"
 	"sluice/internal/cli"
+	"sluice/internal/memory"
 )
 
 func roceCommand() *cobra.Command {
@@ -87,9 +89,27 @@ func agentCommand() *cobra.Command {
 	}
 }
 
+// checkMachine checks that a machine can emulate the two virtual machines.
+func checkMachine(arch string, read memory.Reader) error {
+	const need = 1 << 30
+	if arch != "amd64" {
+		return fmt.Errorf("needs a machine with x86-64 (amd64), but this program is for %s", arch)
+	}
+	for _, l := range memory.Limits(read) {
+		if l.Free < need {
+			return fmt.Errorf("the virtual machines need %s of memory, but %s has %s left of %s: %s", memory.Text(need),
+				l.Place, memory.Text(l.Free), memory.Text(l.Size), l.Remedy())
+		}
+	}
+	return nil
+}
+
 // runRoCE creates guests and switch, runs the test, and removes everything. It reports its
 // progress.
 func runRoCE(ctx context.Context, o roce.Options, progress io.Writer) (r roce.Result, err error) {
+	if err := checkMachine(runtime.GOARCH, memory.Read); err != nil {
+		return r, err
+	}
 	l, err := netns.New("roce")
 	if err != nil {
 		return r, err
