@@ -14,7 +14,8 @@ import (
 func TestProgramEnds(t *testing.T) {
 	const variable = "SLUICE_PROGRAM_TEST_FILE"
 	if file := os.Getenv(variable); file != "" {
-		p := LaunchCommand(t, nil, exec.Command("sh", "-c", `echo $$ >"$1.new"; mv "$1.new" "$1"; exec sleep 60`, "sh", file))
+		const script = `echo $$ >"$1.new"; mv "$1.new" "$1"; exec sleep 60`
+		p := LaunchCommand(t, nil, exec.Command("sh", "-c", script, "sh", file))
 		t.Fatal("the program has ended: ", p.ExitCode())
 	}
 	file := filepath.Join(t.TempDir(), "pid")

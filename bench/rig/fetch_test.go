@@ -197,7 +197,8 @@ func TestFetchEnds(t *testing.T) {
 		_, err := Fetch(ctx, func(string, ...any) {})
 		ended <- err
 	}()
-	eventually(t, "apt-get runs", func() bool { _, err := os.Stat(filepath.Join(bin, "apt-get.runs")); return err == nil })
+	runs := filepath.Join(bin, "apt-get.runs")
+	eventually(t, "apt-get runs", func() bool { _, err := os.Stat(runs); return err == nil })
 	cancel(errors.New("too slow"))
 	select {
 	case err := <-ended:

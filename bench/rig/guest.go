@@ -252,7 +252,8 @@ func (g *Guest) WriteFile(path string, data []byte, mode fs.FileMode) error {
 	return g.call("Write", protocol.File{Path: path, Data: data, Mode: mode}, &protocol.Nothing{})
 }
 
-// Run runs a program of the guest to its end, which must be within runTime. A status other than 0 is not an error.
+// Run runs a program of the guest to its end, which must be within runTime. A status other than 0
+// is not an error.
 func (g *Guest) Run(args ...string) (Result, error) {
 	p, err := g.Start(args...)
 	if err != nil {
