@@ -1,6 +1,7 @@
 package drivers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -31,6 +32,7 @@ type rigged struct {
 	buffer int    // bytes
 	queues int
 	cpus   int
+	line   float64 // speed of eth0 and eth1 in bit/s; 0: lineRate
 }
 
 // site is a guest with a switch between three peers.
@@ -122,7 +124,7 @@ func (s *site) configuration(speed float64) string {
 	var c strings.Builder
 	c.WriteString("ports:\n")
 	for i, d := range s.devices {
-		rate := float64(lineRate)
+		rate := cmp.Or(s.line, lineRate)
 		if i == 2 {
 			rate = speed
 		}
