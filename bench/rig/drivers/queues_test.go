@@ -1,12 +1,9 @@
 package drivers
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"sluice/bench/rig"
 	"sluice/bench/rig/rigtest"
@@ -67,17 +64,5 @@ func checkRefused(t *testing.T, s *site, foreseen, help string) {
 	if strings.Count(report.Stdout, foreseen) != len(s.devices) {
 		t.Errorf("doctor does not say %q of each device:\n%s", foreseen, report.Stdout)
 	}
-	s.sw, err = s.guest.Start("sluice", "run", "-c", file)
-	rigtest.Must(t, err)
-	refused := s.sw.Await(rigtest.Patience, len(s.devices), "the receive queues do not fit", help)
-	rigtest.Must(t, errors.Join(refused, s.sw.Await(rigtest.Patience, 1, "msg=confined")))
-	for _, p := range s.state(t).Ports {
-		if p.Up {
-			t.Errorf("%s is up, in mode %s", p.Name, p.Mode)
-		}
-	}
-	if r := s.stop(t, unix.SIGTERM); r.Status != 0 {
-		t.Errorf("status %d: %s", r.Status, r.Stderr)
-	}
-	rigtest.Until(t, "the devices are as before", func() bool { return s.settings(t) == s.initial })
+	s.opensNoPort(t, "the receive queues do not fit", help)
 }

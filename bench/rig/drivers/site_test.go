@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -156,6 +157,27 @@ func (s *site) start(t testing.TB) {
 		}
 	}
 	s.announce(t)
+}
+
+// opensNoPort runs a switch that opens no port, for a reason that its log gives for each. It
+// answers all the same, and leaves the devices as they were.
+func (s *site) opensNoPort(t *testing.T, because ...string) {
+	t.Helper()
+	rigtest.Must(t, s.guest.WriteFile(file, []byte(s.configuration(outRate)), 0o644))
+	var err error
+	s.sw, err = s.guest.Start("sluice", "run", "-c", file)
+	rigtest.Must(t, err)
+	rigtest.Must(t, errors.Join(s.sw.Await(rigtest.Patience, len(s.devices), because...),
+		s.sw.Await(rigtest.Patience, 1, "msg=forwarding"), s.sw.Await(rigtest.Patience, 1, "msg=confined")))
+	for _, p := range s.state(t).Ports {
+		if p.Up {
+			t.Errorf("%s is up, in mode %s", p.Name, p.Mode)
+		}
+	}
+	if r := s.stop(t, unix.SIGTERM); r.Status != 0 {
+		t.Errorf("status %d: %s", r.Status, r.Stderr)
+	}
+	rigtest.Until(t, "the devices are as before", func() bool { return s.settings(t) == s.initial })
 }
 
 // state asks the switch for its state.
