@@ -362,8 +362,9 @@ func (s *Switch) tolerate(p *port, err error) error {
 	return nil
 }
 
-// follow follows a link. A device without carrier stays open: the kernel still accepts frames for
-// it, and drops them. For a device that is set down it accepts none: the driver would keep its
+// follow follows a link. A device without carrier stays open: in copy mode the kernel still accepts
+// frames for it, and drops them; in zero-copy mode some drivers keep them until the carrier is back
+// (docs/drivers.md). For a device that is set down it accepts none: the driver would keep its
 // frames, and peers of other ports would stay in XOFF because of them. Closing the driver gives
 // them back. The event says which it is, as the process may be out of descriptors and unable to
 // ask.
