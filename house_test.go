@@ -37,6 +37,7 @@ var mayImport = map[string][]string{
 	"internal/confine":   {},
 	"internal/ethtool":   {},
 	"internal/journal":   {},
+	"internal/lldp":      {},
 	"internal/memory":    {"internal/config"},
 	"internal/microarch": {},
 	"internal/doctor": {"internal/config", "internal/confine", "internal/ethtool", "internal/memory",
