@@ -29,8 +29,8 @@ func (s Status) String() string { return [...]string{"off", "tx", "rx", "rxtx"}[
 func (s Status) sends() bool    { return s == TXOnly || s == RXTX }
 func (s Status) receives() bool { return s == RXOnly || s == RXTX }
 
-// Params defines an Agent. Zero values are the defaults. The names of the standard are those of
-// 802.1AB clause 9.2.5.
+// Params defines an Agent, which keeps what it refers to. Numbers that are 0 stand for the default,
+// which is given last. Names in parentheses are those of 802.1AB clause 9.2.5.
 type Params struct {
 	Status        Status
 	Interval      int64 // ns between LLDPDUs, 1 s to 3600 s (msgTxInterval); 30 s
@@ -103,6 +103,11 @@ const (
 	Left                   // a neighbour shuts down
 )
 
+// String returns a short name.
+func (e Event) String() string {
+	return [...]string{"ignored", "refused", "new", "refreshed", "changed", "left"}[e]
+}
+
 // Neighbour is a system port that sends LLDPDUs to the port. Chassis ID and port ID identify it.
 type Neighbour struct {
 	LLDPDU
@@ -149,7 +154,7 @@ type Agent struct {
 	regular int64  // time of the next regular LLDPDU (txTTR)
 	fast    int    // how many regular LLDPDUs are still at the fast interval (txFast)
 	credit  int    // LLDPDUs that may be sent (txCredit)
-	earned  int64  // time of the last credit, unless all are there
+	earned  int64  // time of the last credit; if all are there, now
 	leaving []byte // a shutdown frame that is to be sent; nil: none
 	silent  int64  // time until which nothing is sent after that (txShutdownWhile)
 	frame   []byte // of the last Send

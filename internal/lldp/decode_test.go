@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -24,7 +23,8 @@ func bytesOf(text string) (b []byte) {
 	return b
 }
 
-// mandatory is the start of an LLDPDU: chassis ID 00:25:b5:00:00:01, port ID Ethernet1/2, TTL 120 s.
+// mandatory is the start of an LLDPDU: chassis ID 00:25:b5:00:00:01, port ID Ethernet1/2, TTL
+// 120 s.
 const mandatory = `
 	02 07 04 0025b5000001
 	04 0c 05 45746865726e6574312f32
@@ -60,20 +60,20 @@ func fullDecoded() LLDPDU {
 		HasCapabilities: true, Capabilities: Capabilities{Supported: Bridge | Router, Enabled: Bridge},
 		Management: []ManagementAddress{
 			{Subtype: 1, Address: []byte{192, 0, 2, 1}, Numbering: NumberIfIndex, Number: 7, OID: []byte{}},
-			{Subtype: 2, Address: bytesOf("20010db8 000000000000000000000001"), Numbering: NumberSystemPort, Number: 0x10203,
-				OID: bytesOf("2b0601")},
+			{Subtype: 2, Address: bytesOf("20010db8 000000000000000000000001"), Numbering: NumberSystemPort,
+				Number: 0x10203, OID: bytesOf("2b0601")},
 			{Subtype: 6, Address: bytesOf("020000000001"), Numbering: NumberUnknown, OID: []byte{}},
 		},
 		HasPVID: true, PVID: 100,
 		HasMACPHY: true, MACPHY: MACPHY{AutoNegotiation: 3, Advertised: 0x6c01, MAU: 16},
 		MaxFrameSize: 9216,
-		Organizational: [][]byte{bytesOf("0080c2 01 0064"), bytesOf("00120f 01 03 6c01 0010"), bytesOf("00120f 04 2400"),
-			bytesOf("0080c2 0b 8808"), bytesOf("001b21 02")},
+		Organizational: [][]byte{bytesOf("0080c2 01 0064"), bytesOf("00120f 01 03 6c01 0010"),
+			bytesOf("00120f 04 2400"), bytesOf("0080c2 0b 8808"), bytesOf("001b21 02")},
 		Raw: bytesOf(full), Unrecognized: 2, idLength: 9 + 14,
 	}
 }
 
-func isPFC(value []byte) bool { return bytes.HasPrefix(value, bytesOf("0080c2 0b")) }
+func isPFC(value []byte) bool { return string(value[:4]) == "\x00\x80\xc2\x0b" }
 
 func TestDecodeAllTLVs(t *testing.T) {
 	want := fullDecoded()
@@ -161,7 +161,6 @@ func TestUnwrap(t *testing.T) {
 // TestDecodeRefuses lists LLDPDUs that are discarded as a whole.
 func TestDecodeRefuses(t *testing.T) {
 	const chassis, port, ttl = "02 07 04 0025b5000001", "04 02 05 41", "06 02 0078"
-	long := func(head string, n int) string { return head + strings.Repeat("41", n) }
 	for _, c := range []struct {
 		name, pdu string
 		want      error
@@ -178,11 +177,11 @@ func TestDecodeRefuses(t *testing.T) {
 		{"an end before the TTL", chassis + port + "00 00" + ttl + end, ErrOrder},
 		{"chassis ID without subtype", "02 00" + port + ttl + end, ErrChassisID},
 		{"chassis ID without value", "02 01 04" + port + ttl + end, ErrChassisID},
-		{"chassis ID of 256 bytes", long("03 01 07", 256) + port + ttl + end, ErrChassisID},
-		{"chassis ID of 510 bytes", long("03 ff 07", 510) + port + ttl + end, ErrChassisID},
+		{"chassis ID of 256 bytes", "03 01 07" + long(256) + port + ttl + end, ErrChassisID},
+		{"chassis ID of 510 bytes", "03 ff 07" + long(510) + port + ttl + end, ErrChassisID},
 		{"port ID without subtype", chassis + "04 00" + ttl + end, ErrPortID},
 		{"port ID without value", chassis + "04 01 05" + ttl + end, ErrPortID},
-		{"port ID of 256 bytes", chassis + long("05 01 07", 256) + ttl + end, ErrPortID},
+		{"port ID of 256 bytes", chassis + "05 01 07" + long(256) + ttl + end, ErrPortID},
 		{"TTL without value", chassis + port + "06 00" + end, ErrTTL},
 		{"TTL of 1 byte", chassis + port + "06 01 78" + end, ErrTTL},
 		{"second chassis ID", chassis + port + ttl + chassis + end, ErrRepeated},
@@ -202,16 +201,43 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// TestDecodeAccepts lists LLDPDUs that are at the limits, and what they change in one that has only
-// the mandatory TLVs.
-func TestDecodeAccepts(t *testing.T) {
-	long := func(n int) string { return strings.Repeat("41", n) }
-	name := func(u *LLDPDU) { u.SystemName = []byte("A") }
-	for _, c := range []struct {
-		name, pdu string
-		change    func(*LLDPDU)
-		errors    map[Error]uint16
-	}{
+// accepted is an LLDPDU that is not discarded as a whole.
+type accepted struct {
+	name, pdu string
+	change    func(*LLDPDU) // what it has beside the mandatory TLVs, or instead
+	errors    map[Error]uint16
+}
+
+func (c accepted) check(t *testing.T) {
+	t.Helper()
+	var got LLDPDU
+	if err := got.Decode(bytesOf(c.pdu), nil); err != nil {
+		t.Errorf("%s: %v", c.name, err)
+		return
+	}
+	want := LLDPDU{Chassis: ChassisID{ChassisMAC, bytesOf("0025b5000001")},
+		Port: PortID{PortInterfaceName, []byte("Ethernet1/2")}, TTL: 120}
+	if c.change != nil {
+		c.change(&want)
+	}
+	for e, n := range c.errors {
+		want.Errors[e] = n
+	}
+	want.Raw, want.idLength = got.Raw, got.idLength
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: decoded\n%+v, want\n%+v", c.name, got, want)
+	}
+	if !bytes.HasPrefix(bytesOf(c.pdu), got.Raw) {
+		t.Errorf("%s: % x is not how it starts", c.name, got.Raw)
+	}
+}
+
+// long returns hexadecimal digits of n bytes.
+func long(n int) string { return strings.Repeat("41", n) }
+
+// TestDecodeMandatory: the mandatory TLVs at their limits, and the end.
+func TestDecodeMandatory(t *testing.T) {
+	for _, c := range []accepted{
 		{"no end", mandatory, nil, nil},
 		{"1500 bytes", mandatory + end + strings.Repeat("00", 1500-29), nil, nil},
 		{"end with a length", mandatory + "00 01 41", nil, map[Error]uint16{ErrLength: 1}},
@@ -231,7 +257,15 @@ func TestDecodeAccepts(t *testing.T) {
 		{"shutdown", "02 02 0441 04 02 0541 06 02 0000" + "02 02 0441", func(u *LLDPDU) {
 			u.Chassis, u.Port, u.TTL = ChassisID{4, []byte("A")}, PortID{5, []byte("A")}, 0
 		}, nil},
+	} {
+		c.check(t)
+	}
+}
 
+// TestDecodeTexts: the optional TLVs of the basic set, except management addresses.
+func TestDecodeTexts(t *testing.T) {
+	name := func(u *LLDPDU) { u.SystemName = []byte("A") }
+	for _, c := range []accepted{
 		{"one byte of a header", mandatory + "0a", nil, map[Error]uint16{ErrCut: 1}},
 		{"a name past the end", mandatory + "0a 02 41", nil, map[Error]uint16{ErrCut: 1}},
 		{"a TTL past the end", mandatory + "06 03 0078", nil, map[Error]uint16{ErrCut: 1}},
@@ -255,18 +289,27 @@ func TestDecodeAccepts(t *testing.T) {
 			map[Error]uint16{ErrLength: 2}},
 		{"two capabilities", mandatory + "0e 04 0000 0000 0e 04 0004 0004",
 			func(u *LLDPDU) { u.HasCapabilities = true }, map[Error]uint16{ErrDuplicate: 1}},
+	} {
+		c.check(t)
+	}
+}
 
+func TestDecodeManagementAndOrganizational(t *testing.T) {
+	for _, c := range []accepted{
 		{"management address without all", mandatory + "10 00", nil, map[Error]uint16{ErrLength: 1}},
-		{"management address of 0 bytes", mandatory + "10 08 01 01 02 00000001 00", nil, map[Error]uint16{ErrLength: 1}},
+		{"management address of 0 bytes", mandatory + "10 08 01 01 02 00000001 00", nil,
+			map[Error]uint16{ErrLength: 1}},
 		{"management address of 32 bytes", mandatory + "10 28 21 01" + long(32) + "02 00000001 00", nil,
 			map[Error]uint16{ErrLength: 1}},
 		{"management address without OID length", mandatory + "10 0b 05 01 c0000201 02 00000007", nil,
 			map[Error]uint16{ErrLength: 1}},
 		{"OID past the TLV", mandatory + "10 0c 05 01 c0000201 02 00000007 01", nil, map[Error]uint16{ErrLength: 1}},
-		{"bytes behind the OID", mandatory + "10 0d 05 01 c0000201 02 00000007 00 41", nil, map[Error]uint16{ErrLength: 1}},
+		{"bytes behind the OID", mandatory + "10 0d 05 01 c0000201 02 00000007 00 41", nil,
+			map[Error]uint16{ErrLength: 1}},
 		{"OID of 129 bytes", mandatory + "10 8d 05 01 c0000201 02 00000007 81" + long(129), nil,
 			map[Error]uint16{ErrLength: 1}},
-		{"management address of 31 bytes, OID of 128", mandatory + "10 a7 20 09" + long(31) + "02 00000001 80" + long(128),
+		{"management address of 31 bytes, OID of 128",
+			mandatory + "10 a7 20 09" + long(31) + "02 00000001 80" + long(128),
 			func(u *LLDPDU) {
 				u.Management = []ManagementAddress{{9, bytesOf(long(31)), 2, 1, bytesOf(long(128))}}
 			}, nil},
@@ -293,26 +336,7 @@ func TestDecodeAccepts(t *testing.T) {
 			u.Organizational, u.Unrecognized = [][]byte{bytesOf("00120f02"), bytesOf("00120f02")}, 4
 		}, nil},
 	} {
-		var got LLDPDU
-		if err := got.Decode(bytesOf(c.pdu), nil); err != nil {
-			t.Errorf("%s: %v", c.name, err)
-			continue
-		}
-		want := LLDPDU{Chassis: ChassisID{ChassisMAC, bytesOf("0025b5000001")},
-			Port: PortID{PortInterfaceName, []byte("Ethernet1/2")}, TTL: 120}
-		if c.change != nil {
-			c.change(&want)
-		}
-		for e, n := range maps.All(c.errors) {
-			want.Errors[e] = n
-		}
-		want.Raw, want.idLength = got.Raw, got.idLength
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: decoded\n%+v, want\n%+v", c.name, got, want)
-		}
-		if !bytes.HasPrefix(bytesOf(c.pdu), got.Raw) {
-			t.Errorf("%s: % x is not how it starts", c.name, got.Raw)
-		}
+		c.check(t)
 	}
 }
 

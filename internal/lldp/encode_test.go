@@ -74,6 +74,7 @@ func TestAppend(t *testing.T) {
 
 // TestAppendNamesWhatDoesNotFit: an error names each TLV that is not sent. All others are.
 func TestAppendNamesWhatDoesNotFit(t *testing.T) {
+	oneAddress := func(u *LLDPDU) bool { return len(u.Management) == 1 }
 	org := func(subtype byte, n int) []byte { return append([]byte{0, 0x80, 0xc2, subtype}, make([]byte, n-4)...) }
 	for _, c := range []struct {
 		name           string
@@ -84,13 +85,15 @@ func TestAppendNamesWhatDoesNotFit(t *testing.T) {
 	}{
 		{"a system description of 256 bytes", func(l *Local) { l.SystemDescription = strings.Repeat("a", 256) }, nil,
 			[]string{"without system description: it has 256 bytes: shorten it to 255"},
-			func(u *LLDPDU) bool { return u.SystemDescription == nil && string(u.SystemName) == "switcha" && u.PVID == 100 }},
+			func(u *LLDPDU) bool {
+				return u.SystemDescription == nil && string(u.SystemName) == "switcha" && u.PVID == 100
+			}},
 		{"a management address of no bytes", func(l *Local) { l.Management[0] = ManagementAddress{} }, nil,
-			[]string{"without management address: it has 0 bytes"}, func(u *LLDPDU) bool { return len(u.Management) == 1 }},
+			[]string{"without management address: it has 0 bytes"}, oneAddress},
 		{"a management address of 32 bytes", func(l *Local) { l.Management[0].Address = make([]byte, 32) }, nil,
-			[]string{"without management address: it has 32 bytes"}, func(u *LLDPDU) bool { return len(u.Management) == 1 }},
+			[]string{"without management address: it has 32 bytes"}, oneAddress},
 		{"an OID of 129 bytes", func(l *Local) { l.Management[0].OID = make([]byte, 129) }, nil,
-			[]string{"its OID 129"}, func(u *LLDPDU) bool { return len(u.Management) == 1 }},
+			[]string{"its OID 129"}, oneAddress},
 		{"organizational TLVs of 3 and 512 bytes", nil, [][]byte{{0, 0x80, 0xc2}, org(9, 512), org(10, 511)},
 			[]string{"without organizational TLV 00 80 c2: it has 3 bytes, not 4 to 511",
 				"without organizational TLV 00 80 c2 09: it has 512 bytes, not 4 to 511"},
@@ -133,7 +136,8 @@ func TestAppendNeedsIDs(t *testing.T) {
 	} {
 		l := local()
 		change(&l)
-		if frame, err := l.Append([]byte("before"), 121, nil); err == nil || err.Error() != want || string(frame) != "before" {
+		frame, err := l.Append([]byte("before"), 121, nil)
+		if err == nil || err.Error() != want || string(frame) != "before" {
 			t.Errorf("%v, want %s; % x", err, want, frame)
 		}
 	}
@@ -255,12 +259,14 @@ func TestTsharkReads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := tshark(t, frames, "lldp.chassis.id.mac", "lldp.chassis.id", "lldp.port.id", "lldp.time_to_live", "lldp.port.desc",
-		"lldp.tlv.system.name", "lldp.tlv.system.desc", "lldp.tlv.system_cap", "lldp.tlv.enable_system_cap",
-		"lldp.mgn.addr.ip4", "lldp.mgn.addr.ip6", "lldp.mgn.interface.number", "lldp.ieee.802_1.port_vlan.id",
-		"lldp.ieee.802_3.max_frame_size", "lldp.dcbx.ieee.pfc.numtcs", "_ws.expert.message", "_ws.malformed")
+	got := tshark(t, frames, "lldp.chassis.id.mac", "lldp.chassis.id", "lldp.port.id", "lldp.time_to_live",
+		"lldp.port.desc", "lldp.tlv.system.name", "lldp.tlv.system.desc", "lldp.tlv.system_cap",
+		"lldp.tlv.enable_system_cap", "lldp.mgn.addr.ip4", "lldp.mgn.addr.ip6", "lldp.mgn.interface.number",
+		"lldp.ieee.802_1.port_vlan.id", "lldp.ieee.802_3.max_frame_size", "lldp.dcbx.ieee.pfc.numtcs",
+		"_ws.expert.message", "_ws.malformed")
 	want := []string{
-		"02:00:00:00:00:aa||port1|121|to the core|switcha|Sluice 1.0|0x0014|0x0004|192.0.2.1|2001:db8::1|7,66051|100|9216|8||",
+		"02:00:00:00:00:aa||port1|121|to the core|switcha|Sluice 1.0|0x0014|0x0004|192.0.2.1|" +
+			"2001:db8::1|7,66051|100|9216|8||",
 		"02:00:00:00:00:aa||port1|0|||||||||||||",
 		fmt.Sprintf("|%s|p|65535|%s|switcha|%s|0x0014|0x0004||2001:db8::1|66051|100|9216|||", strings.Repeat("63", 255),
 			strings.Repeat("d", 255), strings.Repeat("e", 255)),

@@ -68,11 +68,12 @@ func (a *Agent) update(source [6]byte, u *LLDPDU) (Event, error) {
 		a.stats.Errors[ErrNeighbours]++
 		return Refused, ErrNeighbours
 	}
-	n := &Neighbour{}
-	if last := len(a.free) - 1; last >= 0 {
-		n, a.free = a.free[last], a.free[:last]
+	if len(a.free) == 0 {
+		a.free = append(a.free, &Neighbour{})
 	}
-	a.neighbours = append(a.neighbours, n)
+	last := len(a.free) - 1
+	n := a.free[last]
+	a.free, a.neighbours = a.free[:last], append(a.neighbours, n)
 	n.Since = a.now
 	a.keep(n, source, u)
 	a.stats.Inserts++

@@ -131,8 +131,8 @@ func (r *referencePDU) same(u *LLDPDU) bool {
 		facts = append(facts, fmt.Sprintf("7 %04x%04x", uint16(c.Supported), uint16(c.Enabled)))
 	}
 	for _, m := range u.Management {
-		facts = append(facts, fmt.Sprintf("8 %02x%02x%x%02x%08x%02x%x", len(m.Address)+1, m.Subtype, m.Address, m.Numbering,
-			m.Number, len(m.OID), m.OID))
+		facts = append(facts, fmt.Sprintf("8 %02x%02x%x%02x%08x%02x%x", len(m.Address)+1, m.Subtype, m.Address,
+			m.Numbering, m.Number, len(m.OID), m.OID))
 	}
 	var decoded []string
 	for _, v := range u.Organizational {

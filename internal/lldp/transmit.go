@@ -39,9 +39,12 @@ func (a *Agent) advanceSend() {
 	if !a.sending() {
 		return
 	}
-	if n := (a.now - a.earned) / second; a.credit < a.params.Credits && n > 0 {
+	if n := (a.now - a.earned) / second; n > 0 {
 		a.credit = int(min(int64(a.params.Credits), int64(a.credit)+n))
 		a.earned += n * second
+	}
+	if a.credit == a.params.Credits {
+		a.earned = a.now
 	}
 	if a.regular <= a.now {
 		a.expire()
@@ -84,9 +87,6 @@ func (a *Agent) Send(now int64, organizational [][]byte) (frame []byte, err erro
 		a.leaving, a.silent = nil, a.now+a.params.Reinit
 	} else {
 		a.pending = false
-		if a.credit == a.params.Credits {
-			a.earned = a.now
-		}
 		a.credit--
 		a.frame, err = a.params.Local.Append(a.frame[:0], a.params.ttl(), organizational)
 		if frame = a.frame; err != nil {
