@@ -149,12 +149,12 @@ type Agent struct {
 	link   bool
 	now    int64
 
-	// Transmission.
+	// Transmission. While the port does not send, only leaving and silent have a meaning.
 	pending bool   // an LLDPDU is to be sent as soon as credit and silent allow it (txNow)
 	regular int64  // time of the next regular LLDPDU (txTTR)
 	fast    int    // how many regular LLDPDUs are still at the fast interval (txFast)
 	credit  int    // LLDPDUs that may be sent (txCredit)
-	earned  int64  // time of the last credit; if all are there, now
+	ticked  int64  // time of the last credit, a whole second (txTick)
 	leaving []byte // a shutdown frame that is to be sent; nil: none
 	silent  int64  // time until which nothing is sent after that (txShutdownWhile)
 	frame   []byte // of the last Send
@@ -175,9 +175,9 @@ func NewAgent(p Params) (*Agent, error) {
 	return &Agent{params: p}, nil
 }
 
-// Configure changes the parameters. If what the port sends changes, it is sent soon. If the port no
-// longer sends, or gets another chassis ID, port ID or address, a shutdown LLDPDU is due first. On
-// error nothing changes.
+// Configure changes the parameters. If the interval changes or what the port sends, an LLDPDU is
+// sent soon. If the port no longer sends, or gets another chassis ID, port ID or address, a shutdown
+// LLDPDU is due first. On error nothing changes.
 func (a *Agent) Configure(now int64, p Params) error {
 	if err := p.check(); err != nil {
 		return err
@@ -190,21 +190,16 @@ func (a *Agent) Configure(now int64, p Params) error {
 	}
 	a.params = p
 	switch {
-	case !a.sending():
-		a.pending = false
 	case another || !sent:
 		a.start()
-	case p.ttl() != old.ttl() || !reflect.DeepEqual(p.Local, old.Local):
+	case p.Interval != old.Interval || p.Hold != old.Hold || !reflect.DeepEqual(p.Local, old.Local):
 		a.signal()
 	}
-	a.regular = min(a.regular, a.now+p.Interval)
 	a.credit = min(a.credit, p.Credits)
-	keep := p.MaxNeighbours
+	a.keepOldest(p.MaxNeighbours)
 	if !p.Status.receives() {
-		keep, a.tooMany = 0, 0
-	}
-	for len(a.neighbours) > keep {
-		a.remove(len(a.neighbours) - 1)
+		a.tooMany = 0
+		a.keepOldest(0)
 	}
 	return nil
 }
@@ -218,13 +213,10 @@ func (a *Agent) SetLink(now int64, up bool) {
 		return
 	}
 	a.link = up
-	if a.sending() {
-		a.start()
-		return
-	}
-	a.pending, a.leaving, a.silent, a.tooMany = false, nil, 0, 0
-	for len(a.neighbours) > 0 {
-		a.remove(len(a.neighbours) - 1)
+	a.start()
+	if !up {
+		a.leaving, a.silent, a.tooMany = nil, 0, 0
+		a.keepOldest(0)
 	}
 }
 
@@ -232,9 +224,7 @@ func (a *Agent) SetLink(now int64, up bool) {
 // (somethingChangedLocal). An LLDPDU is sent soon.
 func (a *Agent) Changed(now int64) {
 	a.advance(now)
-	if a.sending() {
-		a.signal()
-	}
+	a.signal()
 }
 
 // Advance does what is due until now. It returns whether neighbours have aged out since it was last
@@ -283,6 +273,13 @@ func (a *Agent) advance(now int64) {
 		a.remove(i)
 		a.stats.Ageouts++
 		a.aged = true
+	}
+}
+
+// keepOldest forgets all neighbours but the first n.
+func (a *Agent) keepOldest(n int) {
+	for len(a.neighbours) > n {
+		a.remove(len(a.neighbours) - 1)
 	}
 }
 

@@ -104,6 +104,23 @@ func TestCredit(t *testing.T) {
 	}
 }
 
+// TestCreditIsEarnedBySeconds: a call between two seconds does not delay the next credit.
+func TestCreditIsEarnedBySeconds(t *testing.T) {
+	a := agent(t, nil)
+	sent := until(t, a, 0)
+	for range 10 {
+		a.Changed(0)
+		sent = append(sent, until(t, a, 0)...)
+	}
+	a.Advance(1500 * second / 1000)
+	sent = append(sent, until(t, a, 1500*second/1000)...)
+	a.Changed(1500 * second / 1000)
+	sent = append(sent, until(t, a, 10*second)...)
+	if !slices.Equal(sent, []float64{0, 0, 0, 0, 0, 1.5, 2}) {
+		t.Errorf("sent at %v s", sent)
+	}
+}
+
 func TestTTL(t *testing.T) {
 	for _, c := range []struct {
 		interval int64
@@ -220,7 +237,7 @@ func TestConfigure(t *testing.T) {
 		{"name", func(p *Params) { p.Local.SystemName = "b" }, []string{"10: aa aa port1 121", "40: aa aa port1 121"}},
 		{"hold", func(p *Params) { p.Hold = 2 }, []string{"10: aa aa port1 61", "40: aa aa port1 61"}},
 		{"shorter interval, same TTL", func(p *Params) { p.Interval, p.Hold = 15*second, 8 },
-			[]string{"25: aa aa port1 121", "40: aa aa port1 121"}},
+			[]string{"10: aa aa port1 121", "25: aa aa port1 121", "40: aa aa port1 121"}},
 		{"chassis", func(p *Params) { p.Local.Chassis.Value = []byte{2, 0, 0, 0, 0, 0xbb} },
 			[]string{"10: aa aa port1 0", "12: aa bb port1 121", "40: aa bb port1 121"}},
 		{"port", func(p *Params) { p.Local.Port.Value = []byte("port2") },

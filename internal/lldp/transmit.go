@@ -27,25 +27,19 @@ func (a *Agent) expire() {
 
 // hurry sends at the fast interval, because there is a new neighbour.
 func (a *Agent) hurry() {
-	if a.sending() {
-		if a.fast == 0 {
-			a.fast = a.params.FastCount
-		}
-		a.expire()
+	if a.fast == 0 {
+		a.fast = a.params.FastCount
 	}
+	a.expire()
 }
 
 func (a *Agent) advanceSend() {
 	if !a.sending() {
 		return
 	}
-	if n := (a.now - a.earned) / second; n > 0 {
-		a.credit = int(min(int64(a.params.Credits), int64(a.credit)+n))
-		a.earned += n * second
-	}
-	if a.credit == a.params.Credits {
-		a.earned = a.now
-	}
+	ticks := (a.now - a.ticked) / second
+	a.ticked += ticks * second
+	a.credit = int(min(int64(a.params.Credits), int64(a.credit)+ticks))
 	if a.regular <= a.now {
 		a.expire()
 	}
@@ -63,7 +57,7 @@ func (a *Agent) nextSend() int64 {
 	}
 	at := a.now
 	if a.credit == 0 {
-		at = a.earned + second
+		at = a.ticked + second
 	}
 	return min(max(at, a.silent), a.regular)
 }
