@@ -29,8 +29,9 @@ func (s Status) String() string { return [...]string{"off", "tx", "rx", "rxtx"}[
 func (s Status) sends() bool    { return s == TXOnly || s == RXTX }
 func (s Status) receives() bool { return s == RXOnly || s == RXTX }
 
-// Params defines an Agent, which keeps what it refers to. Numbers that are 0 stand for the default,
-// which is given last. Names in parentheses are those of 802.1AB clause 9.2.5.
+// Params defines an Agent. Do not change the slices in it later: the Agent keeps them. Numbers that
+// are 0 stand for the default, which is given last. Names in parentheses are those of 802.1AB
+// clause 9.2.5.
 type Params struct {
 	Status        Status
 	Interval      int64 // ns between LLDPDUs, 1 s to 3600 s (msgTxInterval); 30 s
@@ -141,8 +142,8 @@ type Stats struct {
 // Agent sends and receives the LLDPDUs of one port (802.1AB clause 9.2: the transmit, transmit
 // timer and receive state machines). It is not safe for concurrent use.
 //
-// now never decreases from call to call. Methods with now first do what is due until then; at the
-// time Next, the caller calls Advance, and Send while Due.
+// now is not negative and never decreases. Each method that gets it first does what is due until
+// then. The caller calls Advance at the time that Next returns, and Send as long as one is Due.
 type Agent struct {
 	params Params
 	stats  Stats
@@ -236,8 +237,12 @@ func (a *Agent) Advance(now int64) (aged bool) {
 }
 
 // Next returns the time of the next event, that is, of the next LLDPDU, of a neighbour that ages
-// out, or of the end of TooManyNeighbours; Never if there is none. If Due, it is not in the future.
+// out, or of the end of TooManyNeighbours; Never if there is none. It is not in the future if an
+// LLDPDU is Due, or if Advance has not yet returned that neighbours have aged out.
 func (a *Agent) Next() int64 {
+	if a.aged {
+		return a.now
+	}
 	next := a.nextSend()
 	for _, n := range a.neighbours {
 		next = min(next, n.Expires)

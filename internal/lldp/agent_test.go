@@ -238,6 +238,8 @@ func TestConfigure(t *testing.T) {
 		{"hold", func(p *Params) { p.Hold = 2 }, []string{"10: aa aa port1 61", "40: aa aa port1 61"}},
 		{"shorter interval, same TTL", func(p *Params) { p.Interval, p.Hold = 15*second, 8 },
 			[]string{"10: aa aa port1 121", "25: aa aa port1 121", "40: aa aa port1 121"}},
+		{"interval", func(p *Params) { p.Interval = 15 * second },
+			[]string{"10: aa aa port1 61", "25: aa aa port1 61", "40: aa aa port1 61"}},
 		{"chassis", func(p *Params) { p.Local.Chassis.Value = []byte{2, 0, 0, 0, 0, 0xbb} },
 			[]string{"10: aa aa port1 0", "12: aa bb port1 121", "40: aa bb port1 121"}},
 		{"port", func(p *Params) { p.Local.Port.Value = []byte("port2") },
@@ -442,6 +444,30 @@ func add(to *Stats, s Stats) {
 	}
 }
 
+// TestLinkDown: without link, nothing is sent or known, and nothing of that is left when the link
+// is up again.
+func TestLinkDown(t *testing.T) {
+	a := agent(t, func(p *Params) { p.MaxNeighbours = 1 })
+	until(t, a, 10*second)
+	receive(t, a, 10*second, pduOf('a', 'A', 100), New)
+	if event, err := a.Receive(10*second, pduOf('b', 'A', 100)); event != Refused || err != ErrNeighbours {
+		t.Errorf("%v, %v", event, err)
+	}
+	p := a.params
+	p.Local.Port.Value = []byte("port2")
+	if err := a.Configure(10*second, p); err != nil || !a.Due(10*second) {
+		t.Fatal("no shutdown is due: ", err)
+	}
+	a.SetLink(10*second, false)
+	if a.Due(10*second) || a.TooManyNeighbours(10*second) || len(a.Neighbours()) > 0 || a.Next() != Never {
+		t.Errorf("next at %d ns, %d neighbours", a.Next(), len(a.Neighbours()))
+	}
+	a.SetLink(10*second, true)
+	if got := until(t, a, 45*second); !slices.Equal(got, []float64{10, 40}) || a.TooManyNeighbours(10*second) {
+		t.Errorf("sent at %v s", got)
+	}
+}
+
 // TestTooManyNeighbours: the first ones stay, and the others are reported until their TTL ends.
 func TestTooManyNeighbours(t *testing.T) {
 	a := agent(t, nil)
@@ -470,6 +496,17 @@ func TestTooManyNeighbours(t *testing.T) {
 	a.SetLink(100*second, false)
 	if len(a.Neighbours()) > 0 || a.Stats().Deletes != 17 || a.Stats().Ageouts != 16 {
 		t.Errorf("without link: %d neighbours, counted %+v", len(a.Neighbours()), a.Stats())
+	}
+}
+
+// TestAgeoutIsReported: if another call finds that a neighbour has aged out, Next asks for Advance,
+// which reports it once.
+func TestAgeoutIsReported(t *testing.T) {
+	a := agent(t, nil)
+	receive(t, a, 0, pduOf('a', 'A', 1), New)
+	receive(t, a, second, pduOf('a', 'A', 1), New)
+	if next := a.Next(); next != second || !a.Advance(second) || a.Advance(second) {
+		t.Errorf("next at %d ns", next)
 	}
 }
 
