@@ -196,7 +196,6 @@ func (a *Agent) Configure(now int64, p Params) error {
 	case p.Interval != old.Interval || p.Hold != old.Hold || !reflect.DeepEqual(p.Local, old.Local):
 		a.signal()
 	}
-	a.credit = min(a.credit, p.Credits)
 	a.keepOldest(p.MaxNeighbours)
 	if !p.Status.receives() {
 		a.tooMany = 0

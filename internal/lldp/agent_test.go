@@ -283,7 +283,35 @@ func TestConfigure(t *testing.T) {
 	}
 }
 
-// TestConfigureCredits: a new limit gives no credit that was not earned.
+// TestConfigureTwice: the shutdown LLDPDU is of the port that neighbours know.
+func TestConfigureTwice(t *testing.T) {
+	a := agent(t, nil)
+	until(t, a, 10*second)
+	p, known := a.params, local()
+	want, _ := known.Append(nil, 0, nil)
+	for _, name := range []string{"port2", "port3"} {
+		p.Local.Port.Value = []byte(name)
+		if err := a.Configure(10*second, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if frame, err := a.Send(10*second, nil); err != nil || !bytes.Equal(frame, want) {
+		t.Errorf("%v, % x, want\n% x", err, frame, want)
+	}
+	p.Local.Port.Value = []byte("port4")
+	if err := a.Configure(11*second, p); err != nil {
+		t.Fatal(err)
+	}
+	if frame, err := a.Send(11*second, nil); frame != nil || err != nil {
+		t.Errorf("%v, port3 was never sent, but is shut down: % x", err, frame)
+	}
+	if frame, err := a.Send(12*second, nil); err != nil || !bytes.Contains(frame, []byte("port4")) {
+		t.Errorf("%v, % x", err, frame)
+	}
+}
+
+// TestConfigureCredits: a higher limit gives no credit that was not earned, and a lower one counts
+// at once.
 func TestConfigureCredits(t *testing.T) {
 	a := agent(t, nil)
 	until(t, a, 100*second)
@@ -297,6 +325,18 @@ func TestConfigureCredits(t *testing.T) {
 	}
 	if sent != 5 {
 		t.Errorf("%d LLDPDUs at once, want 5", sent)
+	}
+	until(t, a, 120*second)
+	if err := a.Configure(120*second, Params{Status: RXTX, Credits: 3, Local: local()}); err != nil {
+		t.Fatal(err)
+	}
+	sent = 0
+	for range 20 {
+		a.Changed(120 * second)
+		sent += len(until(t, a, 120*second))
+	}
+	if sent != 3 {
+		t.Errorf("%d LLDPDUs at once, want 3", sent)
 	}
 }
 
