@@ -349,7 +349,7 @@ func TestDecodeCut(t *testing.T) {
 	if ends[len(ends)-1] != len(b) {
 		t.Fatalf("the LLDPDU has %d bytes", len(b))
 	}
-	for n := range len(b) {
+	for n := range b {
 		var u LLDPDU
 		err := u.Decode(b[:n:n], nil)
 		if n < 27 {

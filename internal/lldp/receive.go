@@ -1,6 +1,9 @@
 package lldp
 
-import "bytes"
+import (
+	"bytes"
+	"errors"
+)
 
 // Receive takes an Ethernet frame that has arrived. The error is that of Refused, an Error. Receive
 // does not keep the frame. It allocates only for a neighbour that needs more memory than any in its
@@ -12,7 +15,7 @@ func (a *Agent) Receive(now int64, frame []byte) (Event, error) {
 	}
 	source, data, err := Unwrap(frame)
 	if err != nil {
-		a.stats.Errors[err.(Error)]++
+		a.countError(err)
 		return Refused, err
 	}
 	a.stats.FramesIn++
@@ -20,11 +23,17 @@ func (a *Agent) Receive(now int64, frame []byte) (Event, error) {
 	if err := u.Decode(data, a.params.Recognized); err != nil {
 		a.stats.FramesDiscarded++
 		a.stats.FramesInErrors++
-		a.stats.Errors[err.(Error)]++
+		a.countError(err)
 		return Refused, err
 	}
 	a.countTLVs(u)
 	return a.update(source, u)
+}
+
+func (a *Agent) countError(err error) {
+	if e, is := errors.AsType[Error](err); is {
+		a.stats.Errors[e]++
+	}
 }
 
 func (a *Agent) countTLVs(u *LLDPDU) {

@@ -76,14 +76,15 @@ func reference(b []byte) (r referencePDU, err error) {
 
 func (r *referencePDU) add(tlv referenceTLV, seen map[string]bool) {
 	v := tlv.value
-	name, once, valid := fmt.Sprint(tlv.kind), true, true
+	name := fmt.Sprint(tlv.kind)
+	var valid bool
+	once := tlv.kind != 8
 	switch tlv.kind {
 	case 4, 5, 6:
 		valid = len(v) < 256
 	case 7:
 		valid = len(v) == 4
 	case 8:
-		once = false
 		valid = len(v) >= 9 && len(v) <= 167 && v[0] >= 2 && v[0] <= 32 && len(v) >= int(v[0])+7 &&
 			v[v[0]+6] <= 128 && len(v) == int(v[0])+7+int(v[v[0]+6])
 	case 127:
