@@ -242,6 +242,8 @@ func TestConfigure(t *testing.T) {
 			[]string{"10: aa aa port1 61", "25: aa aa port1 61", "40: aa aa port1 61"}},
 		{"chassis", func(p *Params) { p.Local.Chassis.Value = []byte{2, 0, 0, 0, 0, 0xbb} },
 			[]string{"10: aa aa port1 0", "12: aa bb port1 121", "40: aa bb port1 121"}},
+		{"chassis subtype", func(p *Params) { p.Local.Chassis.Subtype = ChassisLocal },
+			[]string{"10: aa aa port1 0", "12: aa aa port1 121", "40: aa aa port1 121"}},
 		{"port", func(p *Params) { p.Local.Port.Value = []byte("port2") },
 			[]string{"10: aa aa port1 0", "12: aa aa port2 121", "40: aa aa port2 121"}},
 		{"port and reinit", func(p *Params) { p.Local.Port.Subtype, p.Reinit = PortLocal, 5*second },
