@@ -544,7 +544,7 @@ func TestTooManyNeighbours(t *testing.T) {
 // TestAgeoutIsReported: if another call finds that a neighbour has aged out, Next asks for Advance,
 // which reports it once.
 func TestAgeoutIsReported(t *testing.T) {
-	a := agent(t, nil)
+	a := agent(t, func(p *Params) { p.Status = RXOnly })
 	receive(t, a, 0, pduOf('a', 'A', 1), New)
 	receive(t, a, second, pduOf('a', 'A', 1), New)
 	if next := a.Next(); next != second || !a.Advance(second) || a.Advance(second) {
