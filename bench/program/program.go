@@ -470,9 +470,15 @@ func Remembered(t *testing.T, s Site) (files []string) {
 // Until waits until done returns true.
 func Until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(Patience); !done(); time.Sleep(5 * time.Millisecond) {
+	UntilWithin(t, Patience, what, done)
+}
+
+// UntilWithin waits until done returns true, for events that may take longer than Patience.
+func UntilWithin(t *testing.T, limit time.Duration, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited %v for %s", Patience, what)
+			t.Fatalf("waited %v for %s", limit, what)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -38,17 +37,11 @@ func startCapture(t *testing.T, of *program.Running, captures int, socket string
 // tsharkFields returns fields of the packets in a file that match a filter, one line per packet.
 func tsharkFields(t *testing.T, file, filter string, fields ...string) (lines []string) {
 	t.Helper()
-	args := []string{"-n", "-r", file, "-Y", filter, "-T", "fields"}
+	args := []string{"-T", "fields"}
 	for _, f := range fields {
 		args = append(args, "-e", f)
 	}
-	c := exec.Command("tshark", args...)
-	var complaint strings.Builder
-	c.Stderr = &complaint
-	out, err := c.Output()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", c, err, complaint.String())
-	}
+	out := program.Tshark(t, file, filter, args...)
 	for line := range strings.Lines(string(out)) {
 		lines = append(lines, strings.TrimSuffix(line, "\n"))
 	}

@@ -166,7 +166,7 @@ func TestCongestionIsMarked(t *testing.T) {
 func (h *plainHost) checkMarks(t *testing.T, frames int) {
 	t.Helper()
 	seen := map[string]int{} // by version, codepoint and checksum status
-	out := h.tshark("ip || ipv6", "-o", "ip.check_checksum:TRUE", "-T", "fields", "-E", "separator=,",
+	out := h.Tshark("ip || ipv6", "-o", "ip.check_checksum:TRUE", "-T", "fields", "-E", "separator=,",
 		"-e", "ip.version", "-e", "ip.dsfield.ecn", "-e", "ip.checksum.status", "-e", "ipv6.tclass.ecn")
 	for line := range strings.Lines(string(out)) {
 		seen[strings.TrimSpace(line)]++

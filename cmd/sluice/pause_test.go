@@ -48,7 +48,7 @@ func TestPlainHostsAndPAUSE(t *testing.T) {
 	}
 	expectFrames(t, "lossless", two.frames("vlan.priority == 3"), lossless, 0)
 	expectFrames(t, "lossy", two.frames("vlan.priority == 0"), lossy, 0)
-	rows := one.decode("macc", "macc.opcode", "macc.pause_time", "eth.dst", "eth.src", "frame.len",
+	rows := one.Decode("macc", "macc.opcode", "macc.pause_time", "eth.dst", "eth.src", "frame.len",
 		"_ws.expert.message")
 	from := program.AddressIn(t, s.Home, "port1")
 	for i, quanta := range []string{"60000", "0"} {

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,10 +25,7 @@ import (
 // and dumpcap and tshark capture and decode their frames. The frames on the wire are what these
 // tools say.
 
-const (
-	quietTime   = 500 * time.Millisecond // after this time without a frame, no more are coming
-	dumpcapTime = 250 * time.Millisecond // dumpcap reads the kernel's buffer at least this often
-)
+const quietTime = 500 * time.Millisecond // after this time without a frame, no more are coming
 
 var (
 	senderMAC   = net.HardwareAddr{2, 0, 0, 0, 0, 1}
@@ -40,10 +35,9 @@ var (
 // plainHost is one of these hosts.
 type plainHost struct {
 	*netns.Namespace
-	t       *testing.T
-	socket  int // sends complete frames
-	dumpcap *program.Running
-	file    string // written by dumpcap
+	*program.Capture
+	t      *testing.T
+	socket int // sends complete frames
 }
 
 // newPlainPair runs a switch between two plain hosts, on port1 and port2. It skips the test if
@@ -58,11 +52,7 @@ func newPlainPair(t *testing.T, text string) (s program.Site, p *program.Running
 func newPlainHosts(t *testing.T, n int, text string) (s program.Site, p *program.Running, hosts []*plainHost) {
 	t.Helper()
 	s = program.NewSite(t, n)
-	for _, tool := range []string{"tshark", "dumpcap"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("needs tshark, whose eye is not ours (scripts/install-peers): %v", err)
-		}
-	}
+	program.NeedTshark(t)
 	p = program.StartSwitch(t, s.Home, text)
 	for _, host := range s.Hosts {
 		hosts = append(hosts, newPlainHost(t, host))
@@ -74,10 +64,7 @@ func newPlainHosts(t *testing.T, n int, text string) (s program.Site, p *program
 func newPlainHost(t *testing.T, in *netns.Namespace) *plainHost {
 	t.Helper()
 	h := newDeafHost(t, in)
-	h.file = filepath.Join(t.TempDir(), "host.pcapng")
-	h.dumpcap = program.LaunchCommand(t, in, exec.Command("dumpcap", "-q", "-n", "-i", program.HostDevice, "-B", "32",
-		"-w", h.file))
-	h.dumpcap.Await(1, "File: ") // from now on it captures everything
+	h.Capture = program.StartCapture(t, in, program.HostDevice)
 	return h
 }
 
@@ -164,29 +151,11 @@ func (h *plainHost) awaitQuiet() {
 
 // endCaptures ends the captures of hosts, so that tshark can read the files.
 func endCaptures(hosts ...*plainHost) {
-	time.Sleep(2 * dumpcapTime)
+	var captures []*program.Capture
 	for _, h := range hosts {
-		h.t.Helper()
-		h.dumpcap.Signal(unix.SIGINT)
-		if code := h.dumpcap.ExitCode(); code != 0 {
-			h.t.Fatalf("exit code %d of dumpcap", code)
-		}
-		// A capture with missing frames proves nothing.
-		h.dumpcap.Await(1, "received/dropped on interface", "/0 (pcap:0/dumpcap:0/")
+		captures = append(captures, h.Capture)
 	}
-}
-
-// decode returns the given fields of captured frames that match a display filter.
-func (h *plainHost) decode(filter string, fields ...string) (rows [][]string) {
-	h.t.Helper()
-	args := []string{"-T", "fields", "-E", "separator=/t"}
-	for _, f := range fields {
-		args = append(args, "-e", f)
-	}
-	for line := range strings.Lines(string(h.tshark(filter, args...))) {
-		rows = append(rows, strings.Split(strings.TrimSuffix(line, "\n"), "\t"))
-	}
-	return rows
+	program.EndCaptures(captures...)
 }
 
 // frames returns the bytes of the captured frames that match a display filter, in order.
@@ -199,7 +168,7 @@ func (h *plainHost) frames(filter string) (frames [][]byte) {
 			}
 		} `json:"_source"`
 	}
-	if err := json.Unmarshal(h.tshark(filter, "-T", "jsonraw", "-j", "frame"), &packets); err != nil {
+	if err := json.Unmarshal(h.Tshark(filter, "-T", "jsonraw", "-j", "frame"), &packets); err != nil {
 		h.t.Fatal(err)
 	}
 	for _, p := range packets {
@@ -210,19 +179,6 @@ func (h *plainHost) frames(filter string) (frames [][]byte) {
 		frames = append(frames, b)
 	}
 	return frames
-}
-
-// tshark runs tshark on the capture; args select its output.
-func (h *plainHost) tshark(filter string, args ...string) []byte {
-	h.t.Helper()
-	c := exec.Command("tshark", append([]string{"-n", "-r", h.file, "-Y", filter}, args...)...)
-	var complaint bytes.Buffer
-	c.Stderr = &complaint
-	out, err := c.Output()
-	if err != nil {
-		h.t.Fatalf("%s: %v\n%s", c, err, &complaint)
-	}
-	return out
 }
 
 // testFrames returns n frames of a CoS in VLAN 100 from host one to host two, of random lengths and
@@ -330,7 +286,7 @@ func (h *plainHost) pauses(from string) (pauses []pause) {
 	for _, n := range []string{"0", "1", "2", "4", "5", "6", "7"} {
 		fields, want = append(fields, "macc.cbfc.pause_time.c"+n), append(want, "0")
 	}
-	for _, row := range h.decode("macc", fields...) {
+	for _, row := range h.Decode("macc", fields...) {
 		at, err := strconv.ParseFloat(row[0], 64)
 		if err != nil || !slices.Equal(row[2:], want) {
 			h.t.Fatalf("MAC control frame (%v) with %q:\n%q, want\n%q", err, fields[2:], row[2:], want)
@@ -386,7 +342,7 @@ func TestPlainHostPausesAPort(t *testing.T) {
 	endCaptures(two)
 
 	var seen strings.Builder // on two's device, without the pause that the switch sends at its end
-	for _, row := range two.decode("vlan || macc && eth.src == 02:00:00:00:00:02", "vlan.priority",
+	for _, row := range two.Decode("vlan || macc && eth.src == 02:00:00:00:00:02", "vlan.priority",
 		"macc.cbfc.pause_time.c3") {
 		switch row[1] {
 		case "65535":

@@ -156,7 +156,7 @@ func (c thresholds) checkOrder(t *testing.T, one, two *plainHost, n int) {
 	t.Helper()
 	var got, want strings.Builder
 	resumed := ""
-	for _, row := range one.decode("eth.src == 02:00:00:00:00:01 && vlan.priority == 3 || eth.dst == "+
+	for _, row := range one.Decode("eth.src == 02:00:00:00:00:01 && vlan.priority == 3 || eth.dst == "+
 		"02:00:00:00:00:01 || macc",
 		"vlan.priority", "macc.cbfc.pause_time.c3", "frame.time_epoch") {
 		switch {
@@ -199,7 +199,7 @@ func (c thresholds) checkXON(t *testing.T, two *plainHost, resumed string, held 
 		t.Fatalf("no XON: %v", err)
 	}
 	before := 0
-	for _, row := range two.decode("vlan.priority == 3", "frame.time_epoch") {
+	for _, row := range two.Decode("vlan.priority == 3", "frame.time_epoch") {
 		if at, err := strconv.ParseFloat(row[0], 64); err != nil {
 			t.Fatal(err)
 		} else if at < xon {

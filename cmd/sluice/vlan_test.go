@@ -135,7 +135,7 @@ func TestAccessAndTrunk(t *testing.T) {
 // tags returns the contents of captured frames with the tag that tshark decodes.
 func (h *plainHost) tags(filter string) (frames []string) {
 	h.t.Helper()
-	for _, row := range h.decode(filter, "data.data", "vlan.id", "vlan.priority") {
+	for _, row := range h.Decode(filter, "data.data", "vlan.id", "vlan.priority") {
 		tag := string(untagged)
 		if row[1] != "" {
 			tag = row[1] + "/" + row[2]
