@@ -93,6 +93,7 @@ var mayImport = map[string][]string{
 	},
 	"bench/benchtest": {"bench", "bench/netns", "internal/config", "internal/control"},
 	"bench/program":   {"bench/netns", "internal/config", "internal/console", "internal/state", "pmd/afxdp"},
+	"bench/lldppeer":  {"bench/netns", "bench/program"},
 	"cmd/sluice-lab": {
 		"*", "bench", "bench/bed", "bench/figure/lossless", "bench/host", "bench/host/live", "bench/host/xdp",
 		"bench/netns", "bench/rig/agent", "bench/roce", "bench/scenario", "bench/sim", "bench/sim/adversary",
@@ -106,7 +107,7 @@ var mayAskForTime = []string{"internal/dataplane/run.go", "internal/control/", "
 	"internal/metrics/", "internal/seats/",
 	"internal/systemd/", "internal/capture/", "internal/cli/", "internal/loopgap/gap.go", "internal/xdprun/",
 	"pmd/afxdp/linkwatcher.go",
-	"bench/netns/", "bench/host/live/pauses.go", "bench/host/xdp/", "bench/bed/", "bench/program/",
+	"bench/netns/", "bench/host/live/pauses.go", "bench/host/xdp/", "bench/bed/", "bench/lldppeer/", "bench/program/",
 	"bench/rig/", "bench/roce/",
 	"bench/scenario/memory/", "bench/scenario/veth/"}
 
