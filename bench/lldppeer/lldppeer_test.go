@@ -129,6 +129,9 @@ func TestLLDPDStandsForADCBXPeer(t *testing.T) {
 		Await(t, "what lldpad has taken from lldpd", enabled, pfc)
 	}
 	two.Kill()
+	if text := one.Received().Text; len(text) == 0 {
+		t.Error("a killed lldpd has said goodbye")
+	}
 	Await(t, "what lldpad uses without a peer", 1<<2, pfc)
 	Await(t, "lldpad's neighbour", LLDPDU{}, func() LLDPDU { return dcbx(one.Received()) })
 	if text := one.Received().Text; len(text) > 0 {
@@ -164,6 +167,18 @@ func TestLLDPDShowsLLDPAD(t *testing.T) {
 		},
 	}}
 	Await(t, "the neighbour of lldpd", want, two.Neighbors)
+}
+
+// TestLLDPADSaysGoodbye: a terminated lldpad sends a shutdown LLDPDU, so lldpd forgets it before its
+// TTL ends.
+func TestLLDPADSaysGoodbye(t *testing.T) {
+	a, b := link(t)
+	one, two := StartLLDPAD(t, a, device), StartLLDPD(t, b, device)
+	neighbors := func() int { return len(two.Neighbors()) }
+	Await(t, "the number of lldpd's neighbours", 1, neighbors)
+	one.Signal(unix.SIGTERM)
+	one.ExitCode()
+	Await(t, "the number of lldpd's neighbours after the end of lldpad", 0, neighbors)
 }
 
 // TestTsharkDecodes: tshark decodes the TLVs of an lldpad without complaint, and complains about

@@ -202,8 +202,13 @@ static void set_ieee(struct rtattr *ieee, bool adds)
 static bool execute(int command, struct rtattr **attribute, struct reply *r)
 {
 	switch (command) {
-	case DCB_CMD_GSTATE: /* the driver has no CEE */
 	case DCB_CMD_GPERM_HWADDR: /* lldpad uses the current address instead */
+	/*
+	 * Without this command, lldpad speaks IEEE only. That of Debian 12 can't send the older
+	 * versions anyway: its dcbx_gettlv clears the state of the port (lldp_dcbx.c; openlldp
+	 * commit aa18720, mended since).
+	 */
+	case DCB_CMD_GSTATE:
 		return false;
 	case DCB_CMD_GDCBX:
 		add_u8(r, DCB_ATTR_DCBX, device.mode);
