@@ -169,8 +169,8 @@ func TestLLDPDShowsLLDPAD(t *testing.T) {
 	Await(t, "the neighbour of lldpd", want, two.Neighbors)
 }
 
-// TestLLDPADSaysGoodbye: a terminated lldpad sends a shutdown LLDPDU, so lldpd forgets it before its
-// TTL ends.
+// TestLLDPADSaysGoodbye: a terminated lldpad sends a shutdown LLDPDU, so lldpd forgets it before
+// its TTL ends.
 func TestLLDPADSaysGoodbye(t *testing.T) {
 	a, b := link(t)
 	one, two := StartLLDPAD(t, a, device), StartLLDPD(t, b, device)
