@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"go.yaml.in/yaml/v4"
+
+	"sluice/internal/config/schema"
 )
 
 // Edit is a line "key: value" that replaces the line of a value in the file. Value points to that
@@ -25,7 +27,7 @@ func (c *Config) Amended(edits ...Edit) (*Config, error) {
 	var all []edit
 	for _, e := range edits {
 		at, ok := c.source.at[e.Value]
-		line := node(e.Line)
+		line := schema.Node(e.Line)
 		if !ok || line.Kind != yaml.MappingNode || len(line.Content) != 2 {
 			panic(fmt.Sprintf("config: %q is no line for a value of the Config", e.Line))
 		}

@@ -158,7 +158,7 @@ func named[T any](d *decoder, name *string, items *[]T, what string, nameOf func
 	}
 	if ok {
 		d.fail(name, fmt.Sprintf("%s %q does not exist", what, *name),
-			suggestion(*name, known, fmt.Sprintf("add it, or choose from %s", strings.Join(known, ", "))))
+			prose.Suggestion(*name, known, fmt.Sprintf("add it, or choose from %s", strings.Join(known, ", "))))
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"sluice/cells/headroom"
+	"sluice/internal/config/schema"
 )
 
 const onePort = "ports:\n  - {device: sw0, speed: 10G}\n"
@@ -297,7 +298,7 @@ func TestEveryKey(t *testing.T) {
 func checkKeys(t *testing.T, who, text string) {
 	t.Helper()
 	has := make(map[string]bool)
-	addPaths(has, "", node(text))
+	addPaths(has, "", schema.Node(text))
 	for _, path := range keyPaths("", mapping("the file", fileKeys).schema) {
 		if !has[path] {
 			t.Errorf("%s does not have the key %s", who, path)
@@ -320,11 +321,11 @@ func addPaths(paths map[string]bool, path string, n *yaml.Node) {
 }
 
 // keyPaths returns all keys of a mapping and of the mappings in it, in the same form.
-func keyPaths(path string, of *schema) (paths []string) {
+func keyPaths(path string, of *schema.Schema) (paths []string) {
 	for _, key := range of.Properties {
-		paths = append(paths, path+key.name)
-		if inner, _ := key.mapping(""); inner != nil {
-			paths = append(paths, keyPaths(path+key.name+".", inner)...)
+		paths = append(paths, path+key.Name)
+		if inner, _ := key.Mapping(""); inner != nil {
+			paths = append(paths, keyPaths(path+key.Name+".", inner)...)
 		}
 	}
 	return paths

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"sluice/internal/config/schema"
 )
 
 // DefaultSocket is the default path of the control socket.
@@ -57,9 +59,9 @@ const longestSocket = 107
 
 // socketPath reads the path of a Unix socket.
 func socketPath() codec[string] {
-	s := &schema{
+	s := &schema.Schema{
 		Type: "string", Pattern: "^/" + visibleBut("") + "{0,105}" + visibleBut("/") + "$",
-		form: "an absolute path of at most 107 characters",
+		Form: "an absolute path of at most 107 characters",
 	}
 	return scalar(s, "write an absolute path of at most 107 characters, or none", func(text string) (string, string) {
 		switch {

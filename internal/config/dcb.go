@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"sluice/internal/config/schema"
 	"sluice/internal/prose"
 )
 
@@ -25,8 +26,8 @@ const allKeys = "all"
 func table[V any](entries int, value codec[V], absent func(number int) V) codec[[]V] {
 	number := integer(0, entries-1)
 	remedy := fmt.Sprintf(`write pairs like {3: …} or "%s:… 3:…": 0 to %d before the colon, %s after it`, allKeys,
-		entries-1, value.schema.form)
-	return codec[[]V]{schema: tableSchema(entries, value.schema).remedied(remedy),
+		entries-1, value.schema.Form)
+	return codec[[]V]{schema: tableSchema(entries, value.schema).Remedied(remedy),
 		read: func(d *decoder, n *yaml.Node, label string, v *[]V) bool {
 			if n.Kind == yaml.ScalarNode {
 				n = d.elements(n, label, remedy)
@@ -83,12 +84,12 @@ func readAll[V any](d *decoder, n *yaml.Node, i int, value codec[V], label strin
 // upTo has patterns for the numbers from 0 to each last number that arrays use.
 var upTo = map[int]string{7: "[0-7]", 63: "([1-5]?[0-9]|6[0-3])", 100: "([1-9]?[0-9]|100)"}
 
-func tableSchema(entries int, value *schema) *schema {
+func tableSchema(entries int, value *schema.Schema) *schema.Schema {
 	keys := allKeys
 	for i := range entries {
 		keys += "|" + strconv.Itoa(i)
 	}
-	pairs := &schema{Type: "object", PatternProperties: map[string]*schema{"^(" + keys + ")$": value},
+	pairs := &schema.Schema{Type: "object", PatternProperties: map[string]*schema.Schema{"^(" + keys + ")$": value},
 		AdditionalProperties: new(false)}
 	key := upTo[entries-1]
 	var behind string
@@ -97,9 +98,9 @@ func tableSchema(entries int, value *schema) *schema {
 	} else {
 		behind = upTo[int(*value.Maximum)]
 	}
-	s := either(&schema{Type: "string", Pattern: fmt.Sprintf("^(%s|%s):%s( +%s:%s)*$", allKeys, key, behind, key,
-		behind)}, pairs)
-	s.form = fmt.Sprintf("pairs of 0 to %d, or %s, and %s", entries-1, allKeys, value.form)
+	list := fmt.Sprintf("^(%s|%s):%s( +%s:%s)*$", allKeys, key, behind, key, behind)
+	s := schema.Either(&schema.Schema{Type: "string", Pattern: list}, pairs)
+	s.Form = fmt.Sprintf("pairs of 0 to %d, or %s, and %s", entries-1, allKeys, value.Form)
 	return s
 }
 
@@ -144,7 +145,7 @@ func itsETS(int) tsa        { return tsaETS }
 
 // onOff reads a switch.
 func onOff() codec[bool] {
-	return scalar(oneOf([]string{"on", "off"}), "write on or off", func(text string) (bool, string) {
+	return scalar(schema.OneOf([]string{"on", "off"}), "write on or off", func(text string) (bool, string) {
 		if text != "on" && text != "off" {
 			return false, "is neither on nor off"
 		}

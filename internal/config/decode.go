@@ -10,11 +10,14 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
+
+	"sluice/internal/config/schema"
+	"sluice/internal/prose"
 )
 
 // codec reads a value of type V from a node of the file.
 type codec[V any] struct {
-	schema *schema // describes what is read, for those who write files
+	schema *schema.Schema // describes what is read, for those who write files
 	// read stores the value, or reports what is wrong and returns false. label is what messages
 	// call the value.
 	read func(d *decoder, n *yaml.Node, label string, v *V) bool
@@ -28,7 +31,7 @@ type key[T any] struct {
 	name     string
 	fallback *yaml.Node // default; nil: none
 	required bool
-	schema   *schema
+	schema   *schema.Schema
 	value    func(of *T) any // pointer to the value
 	read     func(d *decoder, n *yaml.Node, to *T)
 	spoil    func(d *decoder, of *T)
@@ -37,7 +40,7 @@ type key[T any] struct {
 // required declares a key that must be present. at returns where its value belongs.
 func required[T, V any](name, doc string, c codec[V], at func(*T) *V) key[T] {
 	return key[T]{
-		name: name, required: true, schema: c.schema.of(doc, ""),
+		name: name, required: true, schema: c.schema.Of(doc, ""),
 		value: func(of *T) any { return at(of) },
 		read:  func(d *decoder, n *yaml.Node, to *T) { read(d, n, c, name, at(to)) },
 		spoil: func(d *decoder, of *T) { spoil(d, c, at(of)) },
@@ -48,20 +51,11 @@ func required[T, V any](name, doc string, c codec[V], at func(*T) *V) key[T] {
 // stays zero, and doc says what takes its place.
 func optional[T, V any](name, def, doc string, c codec[V], at func(*T) *V) key[T] {
 	k := required(name, doc, c, at)
-	k.required, k.schema = false, c.schema.of(doc, def)
+	k.required, k.schema = false, c.schema.Of(doc, def)
 	if def != "" {
-		k.fallback = node(def)
+		k.fallback = schema.Node(def)
 	}
 	return k
-}
-
-// node parses a text written by this package, such as a default.
-func node(text string) *yaml.Node {
-	var document yaml.Node
-	if err := yaml.Load([]byte(text), &document); err != nil {
-		panic(fmt.Sprintf("config: %s: %v", text, err))
-	}
-	return document.Content[0]
 }
 
 // add appends an item that the file does not have to a list with room for it; list leaves room for
@@ -203,8 +197,8 @@ func spoil[V any](d *decoder, c codec[V], v *V) {
 }
 
 // scalar reads a single value. parse returns what is wrong with a text, "" if nothing is.
-func scalar[V any](s *schema, remedy string, parse func(text string) (v V, problem string)) codec[V] {
-	return codec[V]{schema: s.remedied(remedy), read: func(d *decoder, n *yaml.Node, label string, v *V) bool {
+func scalar[V any](s *schema.Schema, remedy string, parse func(text string) (v V, problem string)) codec[V] {
+	return codec[V]{schema: s.Remedied(remedy), read: func(d *decoder, n *yaml.Node, label string, v *V) bool {
 		if n.Kind != yaml.ScalarNode {
 			return d.refuse(n, label+" is not a single value", remedy)
 		}
@@ -219,9 +213,9 @@ func scalar[V any](s *schema, remedy string, parse func(text string) (v V, probl
 
 // list reads a list of atLeast to atMost items.
 func list[V any](atLeast, atMost int, item codec[V]) codec[[]V] {
-	s := &schema{Type: "array", Items: item.schema, MinItems: atLeast, MaxItems: atMost}
-	if item.schema.form != "" {
-		s.form = "a list, each item " + item.schema.form
+	s := &schema.Schema{Type: "array", Items: item.schema, MinItems: atLeast, MaxItems: atMost}
+	if item.schema.Form != "" {
+		s.Form = "a list, each item " + item.schema.Form
 	}
 	return codec[[]V]{schema: s, read: func(d *decoder, n *yaml.Node, label string, v *[]V) bool {
 		switch {
@@ -244,9 +238,9 @@ func list[V any](atLeast, atMost int, item codec[V]) codec[[]V] {
 
 // mapping reads a mapping. what is what messages call it. It is sound even if values in it are not.
 func mapping[T any](what string, keys []key[T]) codec[T] {
-	s := &schema{Type: "object", AdditionalProperties: new(false)}
+	s := &schema.Schema{Type: "object", AdditionalProperties: new(false)}
 	for _, k := range keys {
-		s.Properties = append(s.Properties, property{k.name, k.schema})
+		s.Properties = append(s.Properties, schema.Property{Name: k.name, Schema: k.schema})
 		if k.required {
 			s.Required = append(s.Required, k.name)
 		}
@@ -285,7 +279,7 @@ func absent[T any](d *decoder, n *yaml.Node, what string, k key[T], to *T) {
 	k.absent(d, at, to)
 	if k.required {
 		k.spoil(d, to)
-		d.refuse(n, fmt.Sprintf("%s has no %s", what, k.name), fmt.Sprintf(`add "%s:", %s`, k.name, k.schema.doc))
+		d.refuse(n, fmt.Sprintf("%s has no %s", what, k.name), fmt.Sprintf(`add "%s:", %s`, k.name, k.schema.Doc))
 	}
 }
 
@@ -328,7 +322,8 @@ func (d *decoder) pairs(n *yaml.Node, what string, known []string) map[string]*y
 		}
 		lines[k.Value] = k.Line
 		if !slices.Contains(known, k.Value) {
-			d.refuse(k, fmt.Sprintf("%s is not a key of %s", quote(k.Value), what), suggestion(k.Value, known, all))
+			d.refuse(k, fmt.Sprintf("%s is not a key of %s", quote(k.Value), what),
+				prose.Suggestion(k.Value, known, all))
 			continue
 		}
 		values[k.Value] = v

@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"slices"
+
+	"sluice/internal/prose"
 )
 
 // The rules for forwarding: VLANs, wires, static FDB entries.
@@ -80,7 +82,7 @@ func checkWire(d *decoder, c *Config, w *Wire) (ok bool) {
 		switch {
 		case n < 0:
 			d.fail(&w[i], fmt.Sprintf("a wire ends at %s, which is not a port", w[i]),
-				suggestion(w[i], devices(c), "add it to ports, or name another device"))
+				prose.Suggestion(w[i], devices(c), "add it to ports, or name another device"))
 			return false
 		case c.Ports[n].Peer >= 0 || i == 1 && n == ends[0]:
 			d.fail(&w[i], fmt.Sprintf("%s is already at the end of a wire", w[i]),
@@ -158,7 +160,7 @@ func checkStaticPort(d *decoder, c *Config, s *StaticEntry) {
 	}
 	if s.Port = portOf(c, s.Device); s.Port < 0 {
 		d.fail(&s.Device, fmt.Sprintf("a static entry names %s, which is not a port", s.Device),
-			suggestion(s.Device, devices(c), "add it to ports, or name another device"))
+			prose.Suggestion(s.Device, devices(c), "add it to ports, or name another device"))
 		return
 	}
 	p := &c.Ports[s.Port]

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"sluice/cells/headroom"
+	"sluice/internal/config/schema"
 )
 
 // The keys of the file: name, default as in a file, meaning, values and destination. Rules between
@@ -327,7 +328,7 @@ var nameTypes = []string{"string", "integer"}
 // name reads a name that can be a label of counters.
 func name(longest int, what string) codec[string] {
 	form := fmt.Sprintf("1 to %d characters, none of them a space or a quote", longest)
-	s := &schema{Type: nameTypes, Pattern: fmt.Sprintf(`^[!#-&(-\[\]-_a-~]{1,%d}$`, longest), form: form}
+	s := &schema.Schema{Type: nameTypes, Pattern: fmt.Sprintf(`^[!#-&(-\[\]-_a-~]{1,%d}$`, longest), Form: form}
 	return scalar(s, what+" has "+form, func(text string) (string, string) {
 		if text == "" || len(text) > longest {
 			return "", fmt.Sprintf("has %d characters", len(text))
@@ -343,7 +344,7 @@ func name(longest int, what string) codec[string] {
 
 // device reads a name that Linux accepts for a network device (dev_valid_name in net/core/dev.c).
 func device() codec[string] {
-	s := &schema{Type: nameTypes, Pattern: `^[!-.0-9;-~]{1,15}$`, form: "the name of a network device"}
+	s := &schema.Schema{Type: nameTypes, Pattern: `^[!-.0-9;-~]{1,15}$`, Form: "the name of a network device"}
 	return scalar(s, "write the name that `ip link` shows, at most 15 characters", func(text string) (string, string) {
 		switch {
 		case text == "" || text == "." || text == ".." || len(text) > 15:
@@ -357,8 +358,8 @@ func device() codec[string] {
 
 // listener reads an address to listen on.
 func listener() codec[string] {
-	s := &schema{Type: "string", Pattern: `^([0-9.]+|\[[0-9A-Fa-f:.]+\])?:[1-9][0-9]{0,4}$`,
-		form: "an IP address and a port, like 127.0.0.1:9473"}
+	s := &schema.Schema{Type: "string", Pattern: `^([0-9.]+|\[[0-9A-Fa-f:.]+\])?:[1-9][0-9]{0,4}$`,
+		Form: "an IP address and a port, like 127.0.0.1:9473"}
 	return scalar(s, "write an address and a port like 127.0.0.1:9473 or [::1]:9473; without an address, as in "+
 		":9473, it listens at all addresses, open to everyone who reaches them",
 		func(text string) (string, string) {
@@ -378,7 +379,7 @@ func listener() codec[string] {
 
 // path reads the name of a file.
 func path() codec[string] {
-	s := &schema{Type: "string", Pattern: "^" + visibleBut("") + "+$", form: "the name of a file"}
+	s := &schema.Schema{Type: "string", Pattern: "^" + visibleBut("") + "+$", Form: "the name of a file"}
 	return scalar(s, "write the name of a file", func(text string) (string, string) {
 		if text == "" || strings.ContainsFunc(text, invisible) {
 			return "", "is not the name of a file"
@@ -389,11 +390,11 @@ func path() codec[string] {
 
 // unicast reads a unicast MAC address.
 func unicast() codec[MAC] {
-	s := &schema{
+	s := &schema.Schema{
 		Type: "string",
 		Pattern: `^[0-9A-Fa-f][02468ACEace]` +
 			`((:[0-9A-Fa-f]{2}){5}|(-[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{2}(\.[0-9A-Fa-f]{4}){2})$`,
-		form: "a unicast MAC address",
+		Form: "a unicast MAC address",
 	}
 	return scalar(s, "write a unicast address, such as 02:00:00:00:00:01", func(text string) (MAC, string) {
 		address, err := net.ParseMAC(text)
@@ -412,7 +413,7 @@ func unicast() codec[MAC] {
 // groupNumber reads the number of a priority group. 8 to 14 are reserved (DCBX of CEE, priority
 // group sub-TLV).
 func groupNumber() codec[int] {
-	s := oneOf([]string{"0", "1", "2", "3", "4", "5", "6", "7", "15"})
+	s := schema.OneOf([]string{"0", "1", "2", "3", "4", "5", "6", "7", "15"})
 	return scalar(s, "write 0 to 7 for a group with a weight, or 15 for the group that is sent before all others",
 		func(text string) (int, string) {
 			number, problem := digits(text)
@@ -430,8 +431,8 @@ func groupNumber() codec[int] {
 
 // wire reads a pair of devices.
 func wire() codec[Wire] {
-	s := &schema{Type: "array", Items: device().schema, MinItems: 2, MaxItems: 2,
-		form: "a pair of devices such as [sw0, sw1]"}
+	s := &schema.Schema{Type: "array", Items: device().schema, MinItems: 2, MaxItems: 2,
+		Form: "a pair of devices such as [sw0, sw1]"}
 	return codec[Wire]{schema: s, read: func(d *decoder, n *yaml.Node, _ string, v *Wire) bool {
 		if n.Kind != yaml.SequenceNode || len(n.Content) != 2 {
 			return d.refuse(n, "a wire is not a pair of devices", "write a pair such as [sw0, sw1]")
@@ -444,9 +445,9 @@ func wire() codec[Wire] {
 
 // vlanRange reads one VLAN, a range of them, or all.
 func vlanRange() codec[VLANRange] {
-	vlan := &schema{Type: "integer", Minimum: new(1.0), Maximum: new(4094.0)}
-	s := either(vlan, &schema{Type: "string", Pattern: `^(all|[1-9][0-9]{0,3}-[1-9][0-9]{0,3})$`})
-	s.form = "a VLAN from 1 to 4094, a range such as 200-299, or all"
+	vlan := &schema.Schema{Type: "integer", Minimum: new(1.0), Maximum: new(4094.0)}
+	s := schema.Either(vlan, &schema.Schema{Type: "string", Pattern: `^(all|[1-9][0-9]{0,3}-[1-9][0-9]{0,3})$`})
+	s.Form = "a VLAN from 1 to 4094, a range such as 200-299, or all"
 	return scalar(s, "write 100, 200-299 or all; VLANs are 1 to 4094", func(text string) (VLANRange, string) {
 		if text == "all" {
 			return VLANRange{1, 4094}, ""

@@ -11,6 +11,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v4"
 	"pgregory.net/rapid"
+
+	"sluice/internal/config/schema"
 )
 
 var update = flag.Bool("update", false, "write the published files anew")
@@ -73,14 +75,14 @@ func TestSchemaAccepts(t *testing.T) {
 		}
 	}
 	for name, text := range texts {
-		if err := s.Validate(plain(node(text))); err != nil {
+		if err := s.Validate(schema.Plain(schema.Node(text))); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawConfig(t)
 		text := write(&c)
-		if err := s.Validate(plain(node(text))); err != nil {
+		if err := s.Validate(schema.Plain(schema.Node(text))); err != nil {
 			t.Fatalf("%v\nin:\n%s", err, text)
 		}
 	})
@@ -115,7 +117,7 @@ func TestSchemaRefuses(t *testing.T) {
 		read(d, document.Content[0], mapping("the file", fileKeys), "the file", new(Config))
 		name := filepath.Base(file)
 		_, beyond := beyondSchema[name]
-		wrong := s.Validate(plain(document.Content[0]))
+		wrong := s.Validate(schema.Plain(document.Content[0]))
 		switch {
 		case wrong != nil && d.errors == nil:
 			t.Errorf("%s: the schema refuses what can be read: %v", name, wrong)
@@ -132,14 +134,14 @@ func TestSchemaRefuses(t *testing.T) {
 
 // TestEveryValueIsDescribed: every key has a meaning and says what it accepts.
 func TestEveryValueIsDescribed(t *testing.T) {
-	var look func(path string, s *schema)
-	look = func(path string, s *schema) {
+	var look func(path string, s *schema.Schema)
+	look = func(path string, s *schema.Schema) {
 		for _, key := range s.Properties {
-			path := path + "." + key.name
-			inner, _ := key.mapping("")
-			if key.doc == "" || (key.form == "") != (inner != nil) || strings.HasSuffix(key.doc, ".") ||
-				strings.ContainsAny(key.doc+key.form, "|\n") {
-				t.Errorf("%s: %q, %q", path, key.doc, key.form)
+			path := path + "." + key.Name
+			inner, _ := key.Mapping("")
+			if key.Doc == "" || (key.Form == "") != (inner != nil) || strings.HasSuffix(key.Doc, ".") ||
+				strings.ContainsAny(key.Doc+key.Form, "|\n") {
+				t.Errorf("%s: %q, %q", path, key.Doc, key.Form)
 			}
 			if inner != nil {
 				look(path, inner)

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"sluice/internal/config/schema"
 )
 
 // drawInvisible draws a character that may hide a line or control a terminal. NUL is not one, since
@@ -122,7 +124,7 @@ func TestPathsAreVisible(t *testing.T) {
 		if _, err := Parse("test.yaml", []byte(text)); (err != nil) != hidden {
 			t.Fatalf("%s: %v", text, err)
 		}
-		if err := s.Validate(plain(node(text))); (err != nil) != hidden {
+		if err := s.Validate(schema.Plain(schema.Node(text))); (err != nil) != hidden {
 			t.Fatalf("%s: the schema says %v", text, err)
 		}
 	})

@@ -11,20 +11,21 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"sluice/cells"
+	"sluice/internal/config/schema"
 	"sluice/internal/units"
 )
 
 // schemaOf describes quantities.
-func schemaOf(kind, lowest, highest string, of []units.Unit) *schema {
+func schemaOf(kind, lowest, highest string, of []units.Unit) *schema.Schema {
 	var suffixes []string
 	for _, u := range of {
 		suffixes = append(suffixes, u.Suffix)
 	}
-	s := &schema{Type: "string", Pattern: fmt.Sprintf(`^[0-9]+(\.[0-9]+)?(%s)$`, strings.Join(suffixes, "|"))}
+	s := &schema.Schema{Type: "string", Pattern: fmt.Sprintf(`^[0-9]+(\.[0-9]+)?(%s)$`, strings.Join(suffixes, "|"))}
 	if low, _ := units.Parse(lowest, of); low == 0 {
-		s = either(s, word("0"))
+		s = schema.Either(s, schema.Word("0"))
 	}
-	s.form = fmt.Sprintf("a %s from %s to %s", kind, lowest, highest)
+	s.Form = fmt.Sprintf("a %s from %s to %s", kind, lowest, highest)
 	return s
 }
 
@@ -81,7 +82,7 @@ var decimalNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
 // decimal reads a number without a unit, which may have a fraction.
 func decimal(lowest, highest float64) codec[float64] {
 	remedy := fmt.Sprintf("write a number like 2 or 1.5, from %g to %g", lowest, highest)
-	s := &schema{Type: "number", Minimum: &lowest, Maximum: &highest, form: fmt.Sprintf("a number from %g to %g",
+	s := &schema.Schema{Type: "number", Minimum: &lowest, Maximum: &highest, Form: fmt.Sprintf("a number from %g to %g",
 		lowest, highest)}
 	return scalar(s, remedy, func(text string) (float64, string) {
 		if !decimalNumber.MatchString(text) {
@@ -107,7 +108,7 @@ func alpha() codec[int] {
 		words = append(words, word)
 		values[word] = value
 	}
-	return scalar(oneOf(words), "choose "+strings.Join(words, ", "), func(text string) (int, string) {
+	return scalar(schema.OneOf(words), "choose "+strings.Join(words, ", "), func(text string) (int, string) {
 		if value, ok := values[text]; ok {
 			return value, ""
 		}
@@ -123,7 +124,7 @@ func orNone[V any](c codec[V]) codec[V] {
 
 // orWord reads what a codec reads, or a word as a given value.
 func orWord[V any](text string, value V, c codec[V]) codec[V] {
-	return codec[V]{schema: either(c.schema, word(text)), spoil: c.spoil,
+	return codec[V]{schema: schema.Either(c.schema, schema.Word(text)), spoil: c.spoil,
 		read: func(d *decoder, n *yaml.Node, label string, v *V) bool {
 			if n.Kind == yaml.ScalarNode && n.Value == text {
 				*v = value
@@ -136,7 +137,7 @@ func orWord[V any](text string, value V, c codec[V]) codec[V] {
 // integer reads a whole number without a unit.
 func integer[V int | uint8 | uint16](lowest, highest V) codec[V] {
 	form := fmt.Sprintf("a whole number from %d to %d", lowest, highest)
-	s := &schema{Type: "integer", Minimum: new(float64(lowest)), Maximum: new(float64(highest)), form: form}
+	s := &schema.Schema{Type: "integer", Minimum: new(float64(lowest)), Maximum: new(float64(highest)), Form: form}
 	return scalar(s, "write "+form, func(text string) (V, string) {
 		value, problem := digits(text)
 		if problem == "" && (value < int(lowest) || value > int(highest)) {
@@ -165,7 +166,7 @@ func digits(text string) (value int, problem string) {
 
 // boolean reads true or false.
 func boolean() codec[bool] {
-	return scalar(&schema{Type: "boolean", form: "true or false"}, "write true or false",
+	return scalar(&schema.Schema{Type: "boolean", Form: "true or false"}, "write true or false",
 		func(text string) (bool, string) {
 			if text != "true" && text != "false" {
 				return false, "is neither true nor false"
@@ -180,7 +181,7 @@ func choice[V ~string](words ...V) codec[V] {
 	for _, w := range words {
 		known = append(known, string(w))
 	}
-	return scalar(oneOf(known), "choose "+strings.Join(known, ", "), func(text string) (v V, problem string) {
+	return scalar(schema.OneOf(known), "choose "+strings.Join(known, ", "), func(text string) (v V, problem string) {
 		for _, w := range words {
 			if text == string(w) {
 				return w, ""

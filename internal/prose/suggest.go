@@ -1,13 +1,13 @@
-package config
+package prose
 
 import (
 	"fmt"
 	"strings"
 )
 
-// suggestion returns what to do about an unknown word: the known word that was probably meant, or
+// Suggestion returns what to do about an unknown word: the known word that was probably meant, or
 // otherwise.
-func suggestion(word string, known []string, otherwise string) string {
+func Suggestion(word string, known []string, otherwise string) string {
 	best, bestDistance := "", 1+min(2, len(word)/2)
 	for _, k := range known {
 		if d := editDistance(strings.ToLower(word), k); d < bestDistance {

@@ -1,7 +1,6 @@
-package config
+package schema
 
 import (
-	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,17 +8,13 @@ import (
 	"sluice/internal/prose"
 )
 
-// introduction is the text before the tables of keys.
-//
-//go:embed introduction.md
-var introduction string
-
-// Reference returns the description of every key in Markdown, with a section for each mapping.
-// example is a file that has all keys; each section shows its part of it.
-func Reference(example string) string {
+// Reference returns the description of every key of a file in Markdown, with a section for each
+// mapping. It begins with the introduction. example is a file that has all keys; each section shows
+// its part of it.
+func (s *Schema) Reference(introduction, example string) string {
 	r := reference{example: example}
 	r.WriteString(introduction)
-	r.section("", "the file", mapping("the file", fileKeys).schema)
+	r.section("", "the file", s)
 	return r.String()
 }
 
@@ -30,7 +25,7 @@ type reference struct {
 
 // section describes the keys of a mapping, and then those of the mappings in it. path leads to it,
 // doc says what it is.
-func (r *reference) section(path, doc string, of *schema) {
+func (r *reference) section(path, doc string, of *Schema) {
 	title, level := "The file", 2
 	if path != "" {
 		title = "`" + path + "`"
@@ -42,30 +37,30 @@ func (r *reference) section(path, doc string, of *schema) {
 	}
 	r.WriteString("| key | value | default | meaning |\n|---|---|---|---|\n")
 	for _, key := range of.Properties {
-		value := key.form
-		if inner, in := key.mapping(path); inner != nil {
+		value := key.Form
+		if inner, in := key.Mapping(path); inner != nil {
 			value = fmt.Sprintf("see [`%s`](#%s)", in, anchor(in))
 		}
 		fallback, meaning := key.meaning(of)
-		fmt.Fprintf(r, "| `%s` | %s | %s | %s |\n", key.name, value, fallback, meaning)
+		fmt.Fprintf(r, "| `%s` | %s | %s | %s |\n", key.Name, value, fallback, meaning)
 	}
 	if path != "" && level == 2 {
 		fmt.Fprintf(r, "\n```yaml\n%s```\n", part(r.example, strings.TrimSuffix(path, "[]")))
 	}
 	for _, key := range of.Properties {
-		if inner, in := key.mapping(path); inner != nil {
-			r.section(in, key.doc, inner)
+		if inner, in := key.Mapping(path); inner != nil {
+			r.section(in, key.Doc, inner)
 		}
 	}
 }
 
-// mapping returns the mapping that the value of a key is or lists, and its path; nil if the value
+// Mapping returns the mapping that the value of a key is or lists, and its path; nil if the value
 // is neither.
-func (p *property) mapping(path string) (inner *schema, in string) {
-	in = strings.TrimPrefix(path+"."+p.name, ".")
+func (p *Property) Mapping(path string) (inner *Schema, in string) {
+	in = strings.TrimPrefix(path+"."+p.Name, ".")
 	switch {
 	case p.Properties != nil:
-		return p.schema, in
+		return p.Schema, in
 	case p.Items != nil && p.Items.Properties != nil:
 		return p.Items, in + "[]"
 	}
@@ -74,12 +69,12 @@ func (p *property) mapping(path string) (inner *schema, in string) {
 
 // meaning returns the default of a key, in words if it depends on other values, and the meaning of
 // the key.
-func (p *property) meaning(of *schema) (fallback, meaning string) {
-	meaning, fallback, _ = strings.Cut(p.doc, "; default: ")
+func (p *Property) meaning(of *Schema) (fallback, meaning string) {
+	meaning, fallback, _ = strings.Cut(p.Doc, "; default: ")
 	switch {
 	case p.fallback != "":
 		fallback = "`" + p.fallback + "`"
-	case slices.Contains(of.Required, p.name):
+	case slices.Contains(of.Required, p.Name):
 		fallback = "required"
 	case fallback == "":
 		fallback = "–"
@@ -94,7 +89,7 @@ func anchor(path string) string {
 
 // part returns the lines of a file that belong to one of its keys.
 func part(file, key string) string {
-	root := node(file)
+	root := Node(file)
 	for i := 0; i < len(root.Content); i += 2 {
 		if root.Content[i].Value != key {
 			continue
@@ -105,5 +100,5 @@ func part(file, key string) string {
 		}
 		return strings.TrimRight(strings.Join(lines, ""), "\n") + "\n"
 	}
-	panic(fmt.Sprintf("config: the example has no key %s", key))
+	panic(fmt.Sprintf("schema: the example has no key %s", key))
 }

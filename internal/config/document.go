@@ -1,0 +1,27 @@
+package config
+
+import (
+	_ "embed"
+
+	"sluice/internal/config/schema"
+)
+
+// introduction is the text before the tables of keys.
+//
+//go:embed introduction.md
+var introduction string
+
+// described returns the description of the whole file.
+func described() *schema.Schema { return mapping("the file", fileKeys).schema }
+
+// Schema returns the JSON Schema (draft 2020-12) of a configuration file: a JSON document that ends
+// with a newline. Editors use it to complete and check a file that begins with
+//
+//	# yaml-language-server: $schema=sluice.schema.json
+func Schema() []byte {
+	return described().Document("Configuration of sluice, a lossless Ethernet switch")
+}
+
+// Reference returns the description of every key in Markdown, with a section for each mapping.
+// example is a file that has all keys; each section shows its part of it.
+func Reference(example string) string { return described().Reference(introduction, example) }
