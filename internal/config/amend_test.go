@@ -40,7 +40,7 @@ func TestAmended(t *testing.T) {
 		if err != nil {
 			return
 		}
-		rates := map[string]uint64{p.Device: 400e9}
+		rates := AtRates(map[string]uint64{p.Device: 400e9})
 		one, err := got.OnLinks(rates)
 		other, wrong := expect.OnLinks(rates)
 		if (err == nil) != (wrong == nil) || err == nil && !reflect.DeepEqual(values(one), values(other)) {

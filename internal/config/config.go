@@ -49,6 +49,8 @@ type Config struct {
 	Forwarding Forwarding
 	Control    Control
 	Metrics    Metrics
+	LLDP       LLDP
+	DCBX       DCBX
 	Ports      []Port
 
 	source source
@@ -202,6 +204,7 @@ type FlowControl string
 // The kinds of flow control.
 const (
 	FlowPFC   FlowControl = "pfc"   // by priority (IEEE 802.1Qbb)
+	FlowAuto  FlowControl = "auto"  // the same, for the priorities that were agreed by DCBX
 	FlowPause FlowControl = "pause" // all priorities at once (IEEE 802.3x); the port neither sends nor honours PFC
 	FlowOff   FlowControl = "off"   // none
 )
@@ -253,15 +256,20 @@ type Port struct {
 	BusyPoll    bool  // the worker's CPU does the device's work instead of its interrupts
 	Worker      int   // index into Workers; 0 if Workers is empty
 	DefaultCoS  uint8 // of untagged frames
+	LLDP        LLDPMode
+	DCBX        PortDCBX
 
-	// Derived from the keys.
+	// Derived from the keys, and from what OnLinks knows of the link.
 
-	ETS          *ETSProfile // one of Config.ETS
+	PFC          uint8       // bit n: priority n is lossless on this port; see Lossless
+	ETS          *ETSProfile // one of Config.ETS, or what the peer recommends
 	QoS          *QoSDomain  // one of Config.QoS
 	ControlAhead int         // PFC frames that the device may hold ahead of one that stops another priority
 	Peer         int         // number of the port at the other end of the wire; -1 in bridge mode
 	Headroom     int         // bytes in whole cells that a lossless class needs, see HeadroomOf
 	Refresh      uint16      // quanta until XOFF is repeated: PFC.Refresh or less, see LatestRefresh
+
+	kept uint8 // bit n: memory is kept for priority n to be lossless: PFC, and with FlowAuto the file's lossless classes
 }
 
 // Overhead returns how many bytes a frame may be longer than the MTU: Ethernet header and the tags
@@ -342,27 +350,37 @@ func unreadable(err error) error {
 // SendRate returns the rate at which the port sends: Speed, but at most LinkSpeed, bit/s.
 func (p *Port) SendRate() uint64 { return min(p.Speed, p.LinkSpeed) }
 
-// ControlsFlow reports whether a port pauses its peer or honours its peer's pauses.
+// ControlsFlow reports whether a port pauses its peer or honours its peer's pauses, or may do so
+// once it has agreed on that.
 func (c *Config) ControlsFlow(p *Port) bool {
-	lossless := c.Lossless()
-	return p.FlowControl != FlowOff && (lossless || c.PFC.Asymmetric)
+	return p.FlowControl == FlowAuto || p.FlowControl != FlowOff && (p.PFC != 0 || c.PFC.Asymmetric)
 }
 
 // Parse validates the contents of a file. name is what messages call the file. The error, if any,
 // is Errors.
 func Parse(name string, data []byte) (*Config, error) { return parse(name, data, nil, nil) }
 
-// OnLinks returns the Config that the same file describes if devices report these rates of their
-// links, in bit/s. A reported rate overrides link_speed. The error, if any, is Errors: the file may
-// not fit these links.
-func (c *Config) OnLinks(rates map[string]uint64) (*Config, error) {
-	return parse(c.source.file, c.source.text, rates, c.source.edits)
+// OnLinks returns the Config that the same file describes on these links, by device. A reported rate
+// overrides link_speed. The error, if any, is Errors: the file may not fit the rate of a link, or
+// what a port and its peer agreed on (Error.Port).
+func (c *Config) OnLinks(facts map[string]LinkFacts) (*Config, error) {
+	on := func(facts map[string]LinkFacts) (*Config, error) {
+		return parse(c.source.file, c.source.text, facts, c.source.edits)
+	}
+	next, err := on(facts)
+	if err != nil {
+		err = c.Blame(facts, err, func(facts map[string]LinkFacts) error {
+			_, err := on(facts)
+			return err
+		})
+	}
+	return next, err
 }
 
-func parse(name string, data []byte, rates map[string]uint64, edits []edit) (*Config, error) {
+func parse(name string, data []byte, facts map[string]LinkFacts, edits []edit) (*Config, error) {
 	d := &decoder{
 		source:  source{file: name, text: data, at: make(map[any]position), edits: edits},
-		unsound: make(map[any]bool), rates: rates,
+		unsound: make(map[any]bool), facts: facts,
 	}
 	c := new(Config)
 	if root := d.document(data); root != nil {

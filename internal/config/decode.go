@@ -58,9 +58,12 @@ func optional[T, V any](name, def, doc string, c codec[V], at func(*T) *V) key[T
 	return k
 }
 
-// add appends an item that the file does not have to a list with room for it; list leaves room for
-// two. The item has the defaults of its keys and what set sets. Its position is that of what it
-// follows from.
+// spare is for how many items that the file does not have each list has room: classes for the CoS
+// values that are not listed, and one class for each CoS that peers want lossless.
+const spare = 2 + 8
+
+// add appends an item that the file does not have to a list with room for it. The item has the
+// defaults of its keys and what set sets. Its position is that of what it follows from.
 func add[T any](d *decoder, items *[]T, at position, keys []key[T], set func(*T)) {
 	at.given = false
 	n := len(*items)
@@ -77,8 +80,8 @@ func add[T any](d *decoder, items *[]T, at position, keys []key[T], set func(*T)
 type decoder struct {
 	source
 	errors  Errors
-	unsound map[any]bool      // by pointer: values that could not be read
-	rates   map[string]uint64 // known rates of links, by device, bit/s
+	unsound map[any]bool         // by pointer: values that could not be read
+	facts   map[string]LinkFacts // of links, by device
 	// defaultsOf is the position of the mapping whose defaults are being read, otherwise nil.
 	defaultsOf *position
 }
@@ -136,7 +139,8 @@ func (d *decoder) syntax(err error) {
 }
 
 func (d *decoder) report(at position, problem, remedy string) {
-	d.errors = append(d.errors, &Error{d.file, at.line, at.column, problem, remedy})
+	d.errors = append(d.errors, &Error{File: d.file, Line: at.line, Column: at.column,
+		Problem: problem, Remedy: remedy})
 }
 
 // fail reports a problem with a value that was read.
@@ -225,9 +229,9 @@ func list[V any](atLeast, atMost int, item codec[V]) codec[[]V] {
 			return d.refuse(n, fmt.Sprintf("%s has %d items", label, len(n.Content)),
 				fmt.Sprintf("list %d to %d", atLeast, atMost))
 		}
-		// Allocated at once, with room for two items that check may add: their addresses are
-		// recorded, so items must not move.
-		*v = make([]V, len(n.Content), len(n.Content)+2)
+		// Allocated at once, with room for items that check may add: their addresses are recorded,
+		// so items must not move.
+		*v = make([]V, len(n.Content), len(n.Content)+spare)
 		ok := true
 		for i, content := range n.Content {
 			ok = read(d, content, item, label+" item", &(*v)[i]) && ok

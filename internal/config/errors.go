@@ -14,6 +14,11 @@ type Error struct {
 	Line, Column int // from 1 on
 	Problem      string
 	Remedy       string
+
+	// What was agreed by DCBX if that does not fit the file: the device of the port, and the
+	// feature. Empty if the file is wrong, or does not fit the rate of a link.
+	Port    string
+	Feature DCBXFeature
 }
 
 func (e *Error) Error() string {
@@ -77,7 +82,8 @@ type source struct {
 	text []byte
 	at   map[any]position // by pointer to the value
 	// edits are changes to what the text says.
-	edits []edit
+	edits    []edit
+	lossless uint8 // bit n: CoS n is in a lossless class of the file
 }
 
 // Source returns the name of the file that the Config was read from, as it was given, and its
@@ -127,5 +133,5 @@ func (s *source) problem(value any, problem, remedy string) *Error {
 	if !ok {
 		panic(fmt.Sprintf("config: %T does not point to a value of the Config", value))
 	}
-	return &Error{s.file, at.line, at.column, problem, remedy}
+	return &Error{File: s.file, Line: at.line, Column: at.column, Problem: problem, Remedy: remedy}
 }

@@ -47,6 +47,10 @@ var fileKeys = []key[Config]{
 		mapping("control", controlKeys), func(c *Config) *Control { return &c.Control }),
 	optional("metrics", "{}", "metrics for Prometheus",
 		mapping("metrics", metricsKeys), func(c *Config) *Metrics { return &c.Metrics }),
+	optional("lldp", "{}", "the link layer discovery protocol (IEEE 802.1AB)",
+		mapping("lldp", lldpKeys), func(c *Config) *LLDP { return &c.LLDP }),
+	optional("dcbx", "{}", "how ports with dcbx agree with their peers on PFC, ETS and applications",
+		mapping("dcbx", dcbxKeys), func(c *Config) *DCBX { return &c.DCBX }),
 	required("ports", "the devices that are the switch's ports",
 		list(1, maxPorts, mapping("port", portKeys)), func(c *Config) *[]Port { return &c.Ports }),
 }
@@ -293,8 +297,13 @@ var portKeys = []key[Port]{
 	optional("qos", DefaultName, "the name of the qos domain by which the port classifies and marks",
 		name(32, "the name of a domain"), func(p *Port) *string { return &p.QoSName }),
 	optional("flow_control", "pfc", "pfc: the port and its peer pause each other by CoS; "+
+		"auto: the same, but only for the CoS that they agreed on by DCBX; "+
 		"pause: they pause all traffic (IEEE 802.3x); off: no flow control",
-		choice(FlowPFC, FlowPause, FlowOff), func(p *Port) *FlowControl { return &p.FlowControl }),
+		choice(FlowPFC, FlowAuto, FlowPause, FlowOff), func(p *Port) *FlowControl { return &p.FlowControl }),
+	optional("lldp", "rxtx", "with lldp.enabled: whether the port sends LLDP (tx), receives it (rx), or both",
+		choice(LLDPBoth, LLDPTransmit, LLDPReceive, LLDPOff), func(p *Port) *LLDPMode { return &p.LLDP }),
+	optional("dcbx", "{}", "data center bridging exchange: the port and its peer agree on PFC, ETS and applications",
+		mapping("dcbx of a port", portDCBXKeys), func(p *Port) *PortDCBX { return &p.DCBX }),
 	optional("cable", "100m", "the length of the cable to the peer",
 		length("0m", "100km"), func(p *Port) *float64 { return &p.Metres }),
 	optional("medium", "fibre", "the material of the cable",

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -31,16 +32,12 @@ const (
 	defaultXONOffset = 32 << 10
 )
 
-// Lossless reports whether any class is lossless.
-func (c *Config) Lossless() bool {
-	return slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Lossless })
-}
-
 // checkLink applies the rules for a port's link and peer, and computes the port's headroom.
 func checkLink(d *decoder, c *Config, p *Port) {
 	if d.sound(&c.PFC.Enabled) && !c.PFC.Enabled {
 		p.FlowControl = FlowOff
 	}
+	p.setLossless(d)
 	checkLinkSpeed(d, p)
 	if !d.given(&p.Response) {
 		p.Response = usualResponse
@@ -66,7 +63,7 @@ func checkLink(d *decoder, c *Config, p *Port) {
 		p.Headroom = c.Memory.Cell // nothing is paused, so more would not help
 		return
 	}
-	p.ControlAhead = c.controlAhead(p)
+	p.ControlAhead = p.controlAhead()
 	if longest := p.longestResponse(c.PFC.Quanta, c.PFC.Quarter()).Truncate(time.Microsecond); !d.given(&p.Response) &&
 		longest >= leastResponse {
 		p.Response = min(usualResponse, longest)
@@ -84,7 +81,7 @@ func (p *Port) known(d *decoder, c *Config) bool {
 // says, otherwise the rate at which the port sends. A link that is slower than speed is no error of
 // the file, as the rate may have been negotiated: see SendRate.
 func checkLinkSpeed(d *decoder, p *Port) {
-	reported := d.rates[p.Device]
+	reported := d.facts[p.Device].Rate
 	switch {
 	case reported > fastestLink && d.sound(&p.FlowControl) && p.FlowControl == FlowOff:
 		p.LinkSpeed = fastestLink // not used
@@ -203,13 +200,13 @@ func (p *Port) lasts(bytes int) time.Duration {
 // set refresh, a port repeats pauses as early as it must, but not before a quarter of their
 // duration.
 func checkRefresh(d *decoder, c *Config) {
-	pausing := soundClasses(d, c) && c.Lossless()
+	sound := soundClasses(d, c)
 	var worst *Port // of the ports for which the refresh of the file is too late
 	least := math.MaxUint16
 	for i := range c.Ports {
 		p := &c.Ports[i]
 		p.Refresh = c.PFC.Refresh
-		if !pausing || p.FlowControl == FlowOff || !p.known(d, c) ||
+		if !sound || p.kept == 0 || p.FlowControl == FlowOff || !p.known(d, c) ||
 			!d.sound(&p.FlowControl, &c.PFC.Quanta, &c.PFC.Refresh) {
 			continue
 		}
@@ -263,13 +260,8 @@ func (p *Port) lapse(f *PFC) string {
 
 // controlAhead returns how many PFC frames a port's device may hold ahead of one that stops another
 // priority: one for each other priority, and two more (dataplane.ControlAhead).
-func (c *Config) controlAhead(p *Port) int {
-	lossless := 0
-	for i := range c.Classes {
-		if c.Classes[i].Lossless {
-			lossless += len(c.Classes[i].CoS)
-		}
-	}
+func (p *Port) controlAhead() int {
+	lossless := bits.OnesCount8(p.kept)
 	if p.FlowControl == FlowPause {
 		lossless = min(lossless, 1)
 	}
@@ -336,7 +328,7 @@ func checkHeadroom(d *decoder, c *Config, class *Class) {
 
 // checkFlowControl refuses ports that should pause everything if no class is lossless.
 func checkFlowControl(d *decoder, c *Config) {
-	if !soundClasses(d, c) || c.Lossless() {
+	if !soundClasses(d, c) || d.lossless != 0 {
 		return
 	}
 	for i := range c.Ports {
@@ -353,14 +345,13 @@ func checkPools(d *decoder, c *Config) {
 		return
 	}
 	m := &c.Memory
-	lossless := c.Lossless()
-	lossy := slices.ContainsFunc(c.Classes, func(class Class) bool { return !class.Lossless })
+	auto := slices.ContainsFunc(c.Ports, func(p Port) bool { return p.FlowControl == FlowAuto })
 	switch {
-	case m.LosslessPool > 0 && !lossless:
+	case m.LosslessPool > 0 && d.lossless == 0 && !auto:
 		d.fail(&m.LosslessPool, fmt.Sprintf("no class is lossless, so %d%% of the shared memory would be unused",
 			m.LosslessPool),
 			`add "lossless: true" to a class, or remove lossless_pool`)
-	case m.LosslessPool > 0 && !lossy:
+	case m.LosslessPool > 0 && d.lossless == 0xff && !auto:
 		d.fail(&m.LosslessPool, fmt.Sprintf("all classes are lossless, so %d%% of the shared memory would be unused",
 			100-m.LosslessPool),
 			"remove lossless_pool")
@@ -407,18 +398,12 @@ func checkPortBuffer(d *decoder, c *Config) {
 // group.
 func promised(c *Config, p *Port) int {
 	reserved, sum, largest := 0, 0, 0
-	for i := range c.Classes {
-		class := &c.Classes[i]
-		longest := p.MaxFrame()
-		if class.Lossless {
-			longest = p.MaxLossless()
-		}
-		reserved += len(class.CoS) * max(ceil(class.Reserved, c.Memory.Cell), ceil(longest, c.Memory.Cell))
-		if class.Lossless {
-			own := ceil(p.HeadroomOf(class), c.Memory.Cell)
-			sum += len(class.CoS) * own
-			largest = max(largest, own)
-		}
+	for cos := range 8 {
+		headroom, frame := c.Keeps(p, cos)
+		reserved += ceil(max(c.Class(cos).Reserved, frame), c.Memory.Cell)
+		own := ceil(headroom, c.Memory.Cell)
+		sum += own
+		largest = max(largest, own)
 	}
 	return reserved + max(largest, int(math.Ceil(float64(sum)/c.Memory.HeadroomRatio)))
 }

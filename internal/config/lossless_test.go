@@ -214,7 +214,7 @@ func TestOnLinks(t *testing.T) {
 	const text = "classes: [{cos: [3], lossless: true, headroom: 12MB}]\nports: [{device: sw0, speed: 1G, " +
 		"link_speed: 2.5G}, {device: sw1, speed: 1G, response: 1ms}]\n"
 	c := mustParse(t, text)
-	c, err := c.OnLinks(map[string]uint64{"sw0": 1e8, "sw1": 25e8, "other": 1e12})
+	c, err := c.OnLinks(AtRates(map[string]uint64{"sw0": 1e8, "sw1": 25e8, "other": 1e12}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestOnLinks(t *testing.T) {
 		1e12: "test.yaml:2:62: the link of device sw1 has 1000G, for which headroom can't be computed: set the " +
 			"link to a rate from 1M to 400G",
 	} {
-		if _, err := c.OnLinks(map[string]uint64{"sw1": rate}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := c.OnLinks(AtRates(map[string]uint64{"sw1": rate})); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("a link of %s: %v, want %s", units.Rate(rate), err, want)
 		}
 	}

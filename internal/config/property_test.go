@@ -76,7 +76,7 @@ func TestRoundTrip(t *testing.T) {
 		checkConfig(t, got)
 		v := values(got)
 		for i := range v.Ports {
-			v.Ports[i].Headroom, v.Ports[i].ControlAhead = 0, 0 // not in the file
+			v.Ports[i].Headroom, v.Ports[i].ControlAhead, v.Ports[i].PFC, v.Ports[i].kept = 0, 0, 0, 0 // not in the file
 		}
 		if !reflect.DeepEqual(v, want) {
 			t.Fatalf("got  %+v\nwant %+v\nin:\n%s", v, want, text)
@@ -205,7 +205,8 @@ func drawRefresh(t *rapid.T, c *Config, lossless bool) {
 		if p.FlowControl == FlowOff || !lossless {
 			continue
 		}
-		p.ControlAhead = c.controlAhead(p)
+		p.kept = losslessCoS(c)
+		p.ControlAhead = p.controlAhead()
 		if n := p.LatestRefresh(c.PFC.Quanta, p.Response); n >= 1 {
 			latest = min(latest, n)
 		} else {
@@ -214,7 +215,7 @@ func drawRefresh(t *rapid.T, c *Config, lossless bool) {
 	}
 	c.PFC.Refresh = uint16(rapid.IntRange(1, latest).Draw(t, "refresh"))
 	for i := range c.Ports {
-		c.Ports[i].Refresh, c.Ports[i].ControlAhead = c.PFC.Refresh, 0
+		c.Ports[i].Refresh, c.Ports[i].ControlAhead, c.Ports[i].kept = c.PFC.Refresh, 0, 0
 	}
 }
 

@@ -134,7 +134,7 @@ ports:
   - {device: a, speed: 20M, in_flight: 4KB, response: 50us}
   - {device: b, speed: 20M, in_flight: 4KB, response: 50us}
 `
-	c, err := parse(t, text).OnLinks(map[string]uint64{"a": lineRate, "b": lineRate})
+	c, err := parse(t, text).OnLinks(config.AtRates(map[string]uint64{"a": lineRate, "b": lineRate}))
 	if err != nil {
 		t.Fatal(err)
 	}

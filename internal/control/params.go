@@ -83,10 +83,9 @@ func portParams(c *config.Config, port *config.Port, ring int) dataplane.PortPar
 		Sched:       schedule(port),
 		FlowControl: flowControls[port.FlowControl],
 	}
-	var lossless uint8
 	for cos := range dataplane.Priorities {
 		class := c.Class(cos)
-		p.Cells.Groups[cos] = group(c, class, port)
+		p.Cells.Groups[cos] = group(c, class, port, port.Lossless(cos))
 		p.Cells.Queues[cos] = cells.QueueParams{
 			Limit: min(inCells(class.QueueLimit, c.Memory.Cell), c.Memory.Buffers), Alpha: class.QueueAlpha,
 			RED: red(&class.WRED, c.Memory.Cell),
@@ -94,15 +93,12 @@ func portParams(c *config.Config, port *config.Port, ring int) dataplane.PortPar
 		if class.ECN {
 			p.ECN |= 1 << cos
 		}
-		if class.Lossless {
-			lossless |= 1 << cos
-		}
 	}
-	honoured := lossless
+	honoured := port.PFC
 	if c.PFC.Asymmetric || port.FlowControl == config.FlowPause {
 		honoured = 0xff
 	}
-	p.Generator = pfc.GeneratorParams{Priorities: lossless, Quanta: c.PFC.Quanta, Refresh: port.Refresh,
+	p.Generator = pfc.GeneratorParams{Priorities: port.PFC, Quanta: c.PFC.Quanta, Refresh: port.Refresh,
 		Speed: port.LinkSpeed}
 	p.Receiver = pfc.ReceiverParams{Priorities: honoured, Speed: port.LinkSpeed}
 	p.Watchdog = watchdog(&c.Watchdog, honoured)
@@ -111,8 +107,8 @@ func portParams(c *config.Config, port *config.Port, ring int) dataplane.PortPar
 
 var (
 	flowControls = map[config.FlowControl]dataplane.FlowControl{
-		config.FlowPFC: dataplane.PriorityFlowControl, config.FlowPause: dataplane.LinkPause,
-		config.FlowOff: dataplane.NoFlowControl,
+		config.FlowPFC: dataplane.PriorityFlowControl, config.FlowAuto: dataplane.PriorityFlowControl,
+		config.FlowPause: dataplane.LinkPause, config.FlowOff: dataplane.NoFlowControl,
 	}
 	watchdogActions = map[config.WatchdogAction]pfc.Action{
 		config.WatchdogAlert: pfc.Alert, config.WatchdogDrop: pfc.Drop, config.WatchdogForward: pfc.Forward,
@@ -129,13 +125,13 @@ func watchdog(w *config.Watchdog, priorities uint8) pfc.WatchdogParams {
 	}
 }
 
-func group(c *config.Config, class *config.Class, port *config.Port) cells.GroupParams {
+func group(c *config.Config, class *config.Class, port *config.Port, lossless bool) cells.GroupParams {
 	cell := c.Memory.Cell
 	g := cells.GroupParams{
-		Lossless: class.Lossless,
+		Lossless: lossless,
 		Reserved: inCells(class.Reserved, cell), Share: inCells(class.Share, cell), Alpha: class.Alpha,
 	}
-	if class.Lossless {
+	if lossless {
 		g.XON, g.XONOffset = inCells(class.XON, cell), inCells(class.XONOffset, cell)
 		g.Headroom = inCells(port.HeadroomOf(class), cell)
 	}

@@ -17,7 +17,10 @@ type plot struct {
 	ports    []*dataplane.PortParams
 	cells    int // all its cells if there is a port_buffer; 0: as many as are left
 	reserved int
-	headroom int // after over-subscription
+	sum      int // headroom of all groups
+	largest  int // that of one group
+	agreed   int // the part of sum that groups have; the rest is for priorities that ports may yet agree on
+	headroom int // of all groups, after over-subscription
 	room     int // least cells to share, so that each group can hold a frame of maximum length
 }
 
@@ -69,46 +72,41 @@ func plotsOf(c *config.Config, p *dataplane.Params, worker, ring int) (plots []p
 				plots[len(plots)-1].name = port.Name
 			}
 		}
-		last := &plots[len(plots)-1]
-		last.ports = append(last.ports, port)
+		plots[len(plots)-1].add(c, &c.Ports[i], port)
 	}
 	for i := range plots {
-		plots[i].addUp(c)
+		p := &plots[i]
+		p.headroom = max(p.largest, int(math.Ceil(float64(p.sum)/c.Memory.HeadroomRatio)))
 	}
 	return plots, kept
 }
 
-// addUp sums up what the groups are promised.
-func (p *plot) addUp(c *config.Config) {
-	sum, largest := 0, 0
-	for _, port := range p.ports {
-		for _, g := range port.Cells.Groups {
-			longest := port.MaxFrame
-			if g.Lossless {
-				longest = port.MaxLossless
-			}
-			p.reserved += g.Reserved
-			p.room += max(0, inCells(longest, c.Memory.Cell)-g.Reserved)
-			sum += g.Headroom
-			largest = max(largest, g.Headroom)
-		}
+// add adds a port, and sums up what its groups are promised.
+func (p *plot) add(c *config.Config, of *config.Port, port *dataplane.PortParams) {
+	p.ports = append(p.ports, port)
+	for cos := range cells.Priorities {
+		headroom, longest := c.Keeps(of, cos)
+		reserved, own := port.Cells.Groups[cos].Reserved, inCells(headroom, c.Memory.Cell)
+		p.reserved += reserved
+		p.room += max(0, inCells(longest, c.Memory.Cell)-reserved)
+		p.sum += own
+		p.agreed += port.Cells.Groups[cos].Headroom
+		p.largest = max(p.largest, own)
 	}
-	p.headroom = max(largest, int(math.Ceil(float64(sum)/c.Memory.HeadroomRatio)))
 }
 
 // cut adds the plot's cells and pools to the accounts of its worker, and assigns the pools to the
 // groups and queues.
 func (p *plot) cut(c *config.Config, account *cells.Params) {
-	shared := p.cells - p.reserved - p.headroom
+	shared, headroom := p.cells-p.reserved-p.headroom, min(p.headroom, p.agreed)
 	lossless, lossy := len(account.Pools), len(account.Pools)
 	if c.Memory.LosslessPool == 0 {
-		account.Pools = append(account.Pools, cells.PoolParams{Name: p.name + "/", Shared: shared,
-			Headroom: p.headroom})
+		account.Pools = append(account.Pools, cells.PoolParams{Name: p.name + "/", Shared: shared, Headroom: headroom})
 	} else {
 		part := shared * c.Memory.LosslessPool / 100
 		lossy++
 		account.Pools = append(account.Pools,
-			cells.PoolParams{Name: p.name + "/lossless", Shared: part, Headroom: p.headroom},
+			cells.PoolParams{Name: p.name + "/lossless", Shared: part, Headroom: headroom},
 			cells.PoolParams{Name: p.name + "/lossy", Shared: shared - part})
 	}
 	for _, port := range p.ports {

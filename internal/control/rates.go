@@ -58,7 +58,7 @@ func (s *Switch) fit(file *config.Config) (f fitting, err error) {
 
 // on returns a configuration fitted to links of these rates, or why it can't be.
 func (s *Switch) on(file *config.Config, rates map[string]uint64) (next *config.Config, err error) {
-	if next, err = file.OnLinks(rates); err != nil {
+	if next, err = file.OnLinks(config.AtRates(rates)); err != nil {
 		return nil, err
 	}
 	if s.config != nil {

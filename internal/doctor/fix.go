@@ -21,7 +21,7 @@ func (e *examination) refused(edits ...config.Edit) error {
 	if err := e.check(next); err != nil || e.rates == nil {
 		return err
 	}
-	if next, err = next.OnLinks(e.rates); err != nil {
+	if next, err = next.OnLinks(config.AtRates(e.rates)); err != nil {
 		return err
 	}
 	return e.check(next)

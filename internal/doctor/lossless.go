@@ -110,7 +110,7 @@ func (e *examination) headroomOf(p *config.Port, g gap) {
 			e.compare(p, class, need, g)
 		}
 	}
-	if !e.Config.Lossless() {
+	if p.PFC == 0 {
 		return
 	}
 	e.ring(p, g)

@@ -87,7 +87,7 @@ func links(e *examination) {
 			rates[p.Device] = d.Speed
 		}
 	}
-	on, err := e.Config.OnLinks(rates)
+	on, err := e.Config.OnLinks(config.AtRates(rates))
 	var all config.Errors
 	if errors.As(err, &all) {
 		for _, problem := range all {
@@ -283,7 +283,7 @@ func stop(x *Program, device string) string {
 func flowControl(e *examination, p port) {
 	pause, dcb := p.device.Pause, p.device.DCB
 	pauses := pause != nil && (pause.RX || pause.TX)
-	if afxdp.TraitsOf(p.device.Driver).DropsPauses && p.FlowControl != config.FlowOff && e.Config.Lossless() {
+	if afxdp.TraitsOf(p.device.Driver).DropsPauses && e.Config.ControlsFlow(p.Port) {
 		e.fail(p.Device, "", "%s", afxdp.PausesDropped)
 	}
 	if pauses {
