@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -82,12 +83,14 @@ func TestDefaults(t *testing.T) {
 			Static: []StaticEntry{}},
 		Control: Control{Socket: DefaultSocket},
 		Metrics: Metrics{Listen: "127.0.0.1:9473"},
+		LLDP:    LLDP{Interval: 30 * time.Second, Hold: 4},
+		DCBX:    DCBX{Tie: LowerGivesWay, Hold: 2 * time.Minute, Applications: []Application{}},
 		Ports: []Port{{
 			Device: "sw0", Speed: 10e9, LinkSpeed: 10e9, MTU: 1500, PeerMTU: 1500, Link: Transparent,
 			VLANs: []VLANRange{{1, 4094}}, PVID: 1, STag: STagDrop,
 			ETSName: "default", QoSName: "default", ETS: &builtInETS, QoS: &builtInQoS,
 			FlowControl: FlowPFC, Metres: 100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3,
-			Mode: Auto, TX: TXAuto,
+			Mode: Auto, TX: TXAuto, LLDP: LLDPBoth, DCBX: PortDCBX{Version: DCBXOff, Role: Manual},
 			Peer: -1, Headroom: 16030 * 2048, Refresh: 32767, ControlAhead: 1,
 		}},
 	}
@@ -177,6 +180,24 @@ control:
 metrics:
   listen: "[::1]:9000"
   web_config: tls/web.yaml
+lldp:
+  enabled: true
+  interval: 5s
+  hold: 10
+  system_name: switch a
+  system_description: a switch, ½ lossless
+  management_address: 2001:db8::1
+dcbx:
+  tie: higher
+  hold: 0s
+  applications:
+    - {protocol: fcoe, priority: 3}
+    - {ethertype: 0x8914, priority: 4}
+    - {ethertype: 35095, priority: 5}
+    - {tcp: 3260, priority: 4}
+    - {udp: 4791, priority: 3}
+    - {port: 860, priority: 4}
+    - {dscp: 0, priority: 0}
 ports:
   - device: sw0
     speed: 2.5G
@@ -201,8 +222,10 @@ ports:
     busy_poll: true
     worker: 1
     default_cos: 5
-  - {device: sw1, speed: 500M, mode: copy, tx: resident, link: access, pvid: 7}
-  - {device: sw2, speed: 400G}
+    lldp: rxtx
+    dcbx: {version: cee, role: upstream, willing: [app]}
+  - {device: sw1, speed: 500M, mode: copy, tx: resident, link: access, pvid: 7, lldp: tx}
+  - {device: sw2, speed: 400G, dcbx: {version: auto, role: upstream}}
   - {device: sw3, speed: 0.1G}
 `
 
@@ -237,8 +260,8 @@ func TestEveryKey(t *testing.T) {
 	qos.DSCPToCoS[26], qos.DSCPToCoS[48], qos.CoSToDSCP[6] = 3, 6, 48
 	port := Port{ // what all ports but the first have in common
 		MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 4094}}, PVID: 1, STag: STagDrop,
-		FlowControl: FlowOff,
-		Metres:      100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3, TX: TXAuto,
+		FlowControl: FlowOff, LLDP: LLDPBoth, DCBX: PortDCBX{Version: DCBXOff, Role: Manual}, PFC: 0x18, kept: 0x18,
+		Metres: 100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3, TX: TXAuto,
 		ETSName: "default", QoSName: "default", ETS: &builtInETS, QoS: &builtInQoS, Peer: -1, Refresh: 400,
 	}
 	sw1, sw2, sw3 := port, port, port
@@ -247,6 +270,8 @@ func TestEveryKey(t *testing.T) {
 	sw2.Device, sw2.Speed, sw2.InFlight, sw2.Mode, sw2.Worker = "sw2", 400e9, 2_500_000, Auto, 0
 	sw2.LinkSpeed, sw3.LinkSpeed = 400e9, 1e8
 	sw3.Device, sw3.Speed, sw3.Mode, sw3.Worker = "sw3", 1e8, Auto, 1
+	sw1.LLDP = LLDPTransmit
+	sw2.DCBX = PortDCBX{Version: DCBXAuto, Role: Upstream, Willing: []DCBXFeature{FeatureETS, FeatureApp}}
 	want := Config{
 		Workers: []int{4, 6},
 		Memory: Memory{
@@ -273,6 +298,13 @@ func TestEveryKey(t *testing.T) {
 		},
 		Control: Control{Socket: "/tmp/sluice.sock", Group: "adm", Viewers: "100"},
 		Metrics: Metrics{Listen: "[::1]:9000", WebConfig: "tls/web.yaml"},
+		LLDP: LLDP{Enabled: true, Interval: 5 * time.Second, Hold: 10, SystemName: "switch a",
+			SystemDescription: "a switch, ½ lossless", Management: netip.MustParseAddr("2001:db8::1")},
+		DCBX: DCBX{Tie: HigherGivesWay, Applications: []Application{
+			{Selector: 1, Protocol: 0x8906, Priority: 3}, {Selector: 1, Protocol: 0x8914, Priority: 4},
+			{Selector: 1, Protocol: 35095, Priority: 5}, {Selector: 2, Protocol: 3260, Priority: 4},
+			{Selector: 3, Protocol: 4791, Priority: 3}, {Selector: 4, Protocol: 860, Priority: 4}, {Selector: 5},
+		}},
 		Ports: []Port{{
 			Device: "sw0", Speed: 25e8, LinkSpeed: 10e9, MTU: 3690, PeerMTU: 2158, Link: Trunk,
 			VLANs: []VLANRange{{100, 100}, {200, 299}}, PVID: 200,
@@ -281,7 +313,8 @@ func TestEveryKey(t *testing.T) {
 			FlowControl: FlowOff, // PFC is not enabled
 			Metres:      1500, Medium: headroom.Copper, Response: 50 * time.Microsecond,
 			InFlight: 32e3, Mode: ZeroCopy, TX: TXSocket, BusyPoll: true, Worker: 1, DefaultCoS: 5, Peer: -1,
-			Refresh: 400,
+			Refresh: 400, LLDP: LLDPBoth, PFC: 0x18, kept: 0x18,
+			DCBX: PortDCBX{Version: DCBXCEE, Role: Upstream, Willing: []DCBXFeature{FeatureApp}},
 		}, sw1, sw2, sw3},
 	}
 	got := values(mustParse(t, everything))
@@ -616,8 +649,17 @@ ets:
     groups: [{pg: 0, cos: [0, 1, 2, 4, 5], weight: 50}, {pg: 1, cos: [3], weight: 50}, {pg: 15, cos: [6, 7]}]
 forwarding: {static: [{mac: 02:00:00:00:00:01, port: sw0}]}
 control: {group: adm, viewers: users}
+lldp: {system_name: switch1, system_description: Rack 4}
+dcbx:
+  applications:
+    - {protocol: fcoe, priority: 3}
+    - {protocol: fip, priority: 3}
+    - {tcp: 3260, priority: 4}
+    - {udp: 4791, priority: 5}
+    - {port: 860, priority: 4}
+    - {dscp: 46, priority: 5}
 ports:
-  - {device: sw0, speed: 10G}
+  - {device: sw0, speed: 10G, dcbx: {role: upstream, willing: [ets, app]}}
   - {device: sw1, speed: 10G}
   - {device: sw2, speed: 10G}
   - {device: sw3, speed: 10G, ets: lists}

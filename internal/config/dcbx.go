@@ -116,7 +116,7 @@ const (
 	FeatureApp DCBXFeature = "app"
 )
 
-// Willing reports whether a port takes a feature from its peer.
+// Takes reports whether a port takes a feature from its peer.
 func (x *PortDCBX) Takes(f DCBXFeature) bool { return slices.Contains(x.Willing, f) }
 
 var lldpKeys = []key[LLDP]{
@@ -176,7 +176,7 @@ var portDCBXKeys = []key[PortDCBX]{
 
 // text reads one line of text that is sent in a TLV of at most a number of bytes.
 func text(longest int) codec[string] {
-	form := fmt.Sprintf("a text of at most %d bytes", longest)
+	form := fmt.Sprintf("a line of 1 to %d bytes", longest)
 	s := &schema.Schema{Type: nameTypes, Pattern: fmt.Sprintf("^%s{1,%d}$", visibleBut(""), longest), Form: form}
 	return scalar(s, "write "+form, func(text string) (string, string) {
 		if text == "" || len(text) > longest {
@@ -207,17 +207,16 @@ const leastEtherType = 0x600
 // etherType reads an EtherType, in hexadecimal with 0x in front or in decimal.
 func etherType() codec[uint16] {
 	lowest, highest := float64(leastEtherType), 65535.0
-	s := schema.Either(&schema.Schema{Type: "string", Pattern: "^0x(0*[6-9A-Fa-f][0-9A-Fa-f]{2}|[1-9A-Fa-f][0-9A-Fa-f]{3})$"},
-		&schema.Schema{Type: "integer", Minimum: &lowest, Maximum: &highest})
+	hex := &schema.Schema{Type: "string", Pattern: "^0x(0?[6-9A-Fa-f][0-9A-Fa-f]{2}|[1-9A-Fa-f][0-9A-Fa-f]{3})$"}
+	s := schema.Either(hex, &schema.Schema{Type: "integer", Minimum: &lowest, Maximum: &highest})
 	s.Form = "an EtherType from 0x600 to 0xffff"
 	return scalar(s, "write "+s.Form, func(text string) (uint16, string) {
-		value, err := uint64(0), error(nil)
-		if hex, ok := strings.CutPrefix(text, "0x"); ok {
-			value, err = strconv.ParseUint(hex, 16, 16)
-		} else {
-			value, err = strconv.ParseUint(text, 10, 16)
+		digits, base := text, 10
+		if hex, ok := strings.CutPrefix(text, "0x"); ok && len(hex) <= 4 {
+			digits, base = hex, 16
 		}
-		if err != nil || value < leastEtherType {
+		value, err := strconv.ParseUint(digits, base, 16)
+		if err != nil || value < leastEtherType || base == 10 && text[0] == '0' {
 			return 0, "is not an EtherType"
 		}
 		return uint16(value), ""
@@ -240,9 +239,6 @@ func checkDCBX(d *decoder, c *Config) {
 			d.fail(&p.FlowControl, fmt.Sprintf("port %s has flow_control auto, but no DCBX to agree on priorities",
 				p.Device),
 				`add "dcbx: {version: auto}" to the port, or write flow_control: pfc`)
-		case off && x.Role != Manual:
-			d.fail(&x.Role, fmt.Sprintf("dcbx of port %s has a role, but its version is off", p.Device),
-				"set version to auto, or remove role")
 		case !off && d.sound(&c.LLDP.Enabled) && !c.LLDP.Enabled:
 			d.fail(&x.Version, fmt.Sprintf("port %s has dcbx, which is sent with LLDP, but LLDP is off", p.Device),
 				`add "lldp: {enabled: true}" to the file, or set version to off`)
@@ -281,8 +277,7 @@ func checkWilling(d *decoder, p *Port) {
 		f := &x.Willing[i]
 		if line, twice := repeated(d, firsts, f); twice {
 			d.fail(f, fmt.Sprintf("%s is already in willing (line %d)", *f, line), "list it once")
-		}
-		if *f == FeaturePFC && p.FlowControl != FlowAuto {
+		} else if *f == FeaturePFC && p.FlowControl != FlowAuto {
 			d.fail(f, fmt.Sprintf("port %s is willing to take PFC, but its flow_control is %s", p.Device, p.FlowControl),
 				"write flow_control: auto, or remove pfc from willing")
 		}

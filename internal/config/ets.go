@@ -138,6 +138,10 @@ func checkETS(d *decoder, c *Config) {
 	for i := range c.ETS {
 		e := &c.ETS[i]
 		checkName(d, firsts, &e.Name, "an ets profile")
+		if d.sound(&e.Name) && e.Name == AgreedName {
+			d.fail(&e.Name, fmt.Sprintf("the name %s is that of settings that peers recommend", AgreedName),
+				"choose another name")
+		}
 		addGroups(d, e)
 		checkGroups(d, e)
 		checkWeights(d, e)

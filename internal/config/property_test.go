@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -19,6 +20,7 @@ import (
 
 	"sluice/cells"
 	"sluice/cells/headroom"
+	"sluice/internal/prose"
 )
 
 // readText has a codec read a scalar.
@@ -76,6 +78,7 @@ func TestRoundTrip(t *testing.T) {
 		checkConfig(t, got)
 		v := values(got)
 		for i := range v.Ports {
+
 			v.Ports[i].Headroom, v.Ports[i].ControlAhead, v.Ports[i].PFC, v.Ports[i].kept = 0, 0, 0, 0 // not in the file
 		}
 		if !reflect.DeepEqual(v, want) {
@@ -142,6 +145,7 @@ func drawConfig(t *rapid.T) Config {
 		c.Ports = append(c.Ports, drawPort(t, &c, i, lossless))
 	}
 	drawRefresh(t, &c, lossless)
+	drawDCBX(t, &c)
 	c.Forwarding.Static = drawStatic(t, c.Ports)
 	c.Metrics.Listen = rapid.SampledFrom([]string{"", "127.0.0.1:9473", ":1", "[::]:65535"}).Draw(t, "listen")
 	if !slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Lossless && class.Headroom == 0 }) {
@@ -194,6 +198,46 @@ func drawPort(t *rapid.T, c *Config, n int, lossless bool) Port {
 		p.FlowControl = rapid.SampledFrom([]FlowControl{FlowPFC, FlowOff}).Draw(t, "flow_control")
 	}
 	return p
+}
+
+// drawDCBX draws LLDP and DCBX. Some ports with PFC get FlowAuto.
+func drawDCBX(t *rapid.T, c *Config) {
+	name := rapid.StringMatching(`([a-z½][a-z ½]{0,30}[a-z½])?`)
+	c.LLDP = LLDP{
+		Enabled: rapid.Bool().Draw(t, "lldp"), Hold: rapid.IntRange(1, 100).Draw(t, "lldp hold"),
+		Interval:   time.Duration(rapid.IntRange(1e9, 3600e9).Draw(t, "interval")),
+		SystemName: name.Draw(t, "system_name"), SystemDescription: name.Draw(t, "system_description"),
+		Management: rapid.SampledFrom([]netip.Addr{{}, netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("::1")}).
+			Draw(t, "management_address"),
+	}
+	c.DCBX = DCBX{
+		Tie:          rapid.SampledFrom([]Tie{LowerGivesWay, HigherGivesWay}).Draw(t, "tie"),
+		Hold:         time.Duration(rapid.IntRange(0, 3600e9).Draw(t, "dcbx hold")),
+		Applications: []Application{},
+	}
+	for i, priority := range rapid.SliceOfN(rapid.Uint8Range(0, 7), 0, 10).Draw(t, "applications") {
+		c.DCBX.Applications = append(c.DCBX.Applications,
+			Application{Selector: uint8(1 + i%5), Protocol: uint16(leastEtherType + i), Priority: priority})
+		if a := &c.DCBX.Applications[i]; a.Selector == 5 {
+			a.Protocol = uint16(i)
+		}
+	}
+	for i := range c.Ports {
+		p := &c.Ports[i]
+		p.LLDP = rapid.SampledFrom([]LLDPMode{LLDPBoth, LLDPTransmit, LLDPReceive, LLDPOff}).Draw(t, "lldp of a port")
+		p.DCBX = PortDCBX{Version: DCBXOff, Role: rapid.SampledFrom([]DCBXRole{Manual, Upstream, Downstream}).Draw(t, "role")}
+		if c.LLDP.Enabled && p.LLDP == LLDPBoth {
+			p.DCBX.Version = rapid.SampledFrom([]DCBXVersion{DCBXOff, DCBXAuto, DCBXIEEE, DCBXCEE, DCBXCIN}).Draw(t, "version")
+		}
+		features := []DCBXFeature{FeatureETS, FeatureApp}
+		if p.FlowControl == FlowPFC && p.DCBX.Version != DCBXOff && rapid.Bool().Draw(t, "auto") {
+			p.FlowControl, features = FlowAuto, append(features, FeaturePFC)
+		}
+		if p.DCBX.Role == Upstream {
+			order := rapid.Permutation(features).Draw(t, "willing")
+			p.DCBX.Willing = order[:rapid.IntRange(0, len(order)).Draw(t, "features")]
+		}
+	}
 }
 
 // drawRefresh draws when pauses are repeated. Ports whose pauses are too short for that get no flow
@@ -306,6 +350,7 @@ func write(c *Config) string {
 	for i := range c.Classes {
 		writeClass(&b, &c.Classes[i])
 	}
+	writeDCBX(&b, c)
 	b.WriteString("ports:\n")
 	for _, p := range c.Ports {
 		fmt.Fprintf(&b, "- {device: %s, speed: %dK, link_speed: %dK, mtu: %d, peer_mtu: %d, vlans: [%d-%d], pvid: "+
@@ -316,10 +361,35 @@ func write(c *Config) string {
 			", link: %s, mac_limit: %s, ets: %s, qos: %s, storm: {broadcast: %s, multicast: %s, unknown: %s}", p.Link,
 			orNoneText(p.MACLimit), p.ETSName, p.QoSName, orNoneText(p.Storm.Broadcast), orNoneText(p.Storm.Multicast),
 			orNoneText(p.Storm.Unknown))
-		fmt.Fprintf(&b, ", flow_control: %s, cable: %.3fm, medium: %s, response: %dns, tx: %s, s_tag: %s}\n",
+		fmt.Fprintf(&b, ", flow_control: %s, cable: %.3fm, medium: %s, response: %dns, tx: %s, s_tag: %s",
 			p.FlowControl, p.Metres, p.Medium, p.Response, p.TX, p.STag)
+		fmt.Fprintf(&b, ", lldp: %s, dcbx: {version: %s, role: %s", p.LLDP, p.DCBX.Version, p.DCBX.Role)
+		if p.DCBX.Role == Upstream {
+			fmt.Fprintf(&b, ", willing: [%s]", prose.Join(p.DCBX.Willing, ", "))
+		}
+		b.WriteString("}}\n")
 	}
 	return b.String()
+}
+
+func writeDCBX(b *strings.Builder, c *Config) {
+	l := &c.LLDP
+	fmt.Fprintf(b, "lldp: {enabled: %v, interval: %dns, hold: %d", l.Enabled, l.Interval, l.Hold)
+	if l.SystemName != "" {
+		fmt.Fprintf(b, ", system_name: %q", l.SystemName)
+	}
+	if l.SystemDescription != "" {
+		fmt.Fprintf(b, ", system_description: %q", l.SystemDescription)
+	}
+	if l.Management.IsValid() {
+		fmt.Fprintf(b, ", management_address: %q", l.Management)
+	}
+	fmt.Fprintf(b, "}\ndcbx: {tie: %s, hold: %dns, applications: [", c.DCBX.Tie, c.DCBX.Hold)
+	for _, a := range c.DCBX.Applications {
+		key := [...]string{"ethertype", "tcp", "udp", "port", "dscp"}[a.Selector-1]
+		fmt.Fprintf(b, "{%s: %d, priority: %d}, ", key, a.Protocol, a.Priority)
+	}
+	b.WriteString("]}\n")
 }
 
 func writeList(numbers []int) string { return strings.ReplaceAll(fmt.Sprint(numbers), " ", ", ") }
