@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/confine"
+	"sluice/internal/control"
 	"sluice/internal/dataplane"
 )
 
@@ -81,7 +82,7 @@ ports: [{device: a, speed: 1G, worker: 1, mode: copy, busy_poll: true}, {device:
 		}
 	}
 	var problems config.Errors
-	if err := configurations[1].Follow(configurations[0]); !errors.As(err, &problems) {
+	if err := control.Follow(configurations[1], configurations[0]); !errors.As(err, &problems) {
 		t.Fatalf("all that can't change has: %v", err)
 	}
 	for _, p := range problems {

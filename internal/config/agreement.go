@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 
+	"sluice/internal/config/ets"
 	"sluice/internal/prose"
 )
 
@@ -22,6 +23,12 @@ type Agreed struct {
 	PFC uint8     // bit n: priority n is lossless; counts where flow_control is auto
 	ETS *ETSTable // the peer's recommendation that runs; nil: the port's profile
 }
+
+// ETSTable is ETS in the terms of IEEE 802.1Qaz, as its TLVs have it.
+type ETSTable = ets.Table
+
+// AgreedName is the name of the profile of a port that sends as its peer recommends.
+const AgreedName = "dcbx"
 
 // AtRates returns facts of links of which only the rates are known, in bit/s by device.
 func AtRates(rates map[string]uint64) map[string]LinkFacts {
@@ -102,28 +109,35 @@ func moveAgreed(d *decoder, c *Config) {
 			continue
 		}
 		isAgreed := func(cos int) bool { return agreed>>cos&1 == 1 }
-		if !slices.ContainsFunc(class.CoS, func(cos int) bool { return !isAgreed(cos) }) {
-			makeLossless(d, class)
+		rest := slices.DeleteFunc(slices.Clone(class.CoS), isAgreed)
+		switch len(rest) {
+		case 0:
+			makeLossless(class)
+			continue
+		case len(class.CoS):
 			continue
 		}
-		var rest []int
 		for _, cos := range class.CoS {
 			if !isAgreed(cos) {
-				rest = append(rest, cos)
 				continue
 			}
 			add(d, &c.Classes, d.at[class], classKeys, func(to *Class) {
 				*to = *class
 				to.Name, to.CoS = freeName(c, nameOf([]int{cos})), []int{cos}
-				makeLossless(d, to)
+				makeLossless(to)
 			})
+		}
+		for j, old := range class.CoS {
+			if at := slices.Index(rest, old); at >= 0 {
+				d.at[&rest[at]] = d.at[&class.CoS[j]]
+			}
 		}
 		class.CoS = rest
 	}
 }
 
 // makeLossless makes a lossy class lossless.
-func makeLossless(d *decoder, class *Class) {
+func makeLossless(class *Class) {
 	class.Lossless, class.QueueLimit, class.QueueAlpha = true, 0, 0
 	if !class.ECN {
 		class.WRED = WRED{}
@@ -140,6 +154,43 @@ func freeName(c *Config, name string) string {
 		name += "-lossless"
 	}
 	return name
+}
+
+// Table returns the profile as a table: group n is traffic class n, and StrictGroup one above these
+// or, if there is none above, the highest free one.
+func (e *ETSProfile) Table() ETSTable {
+	var groups []ets.Group
+	for _, g := range e.Groups {
+		groups = append(groups, ets.Group{Number: g.PG, CoS: g.CoS, Weight: g.Weight})
+	}
+	return ets.TableOf(groups)
+}
+
+// takeETS has ports send as their peers recommend, without limits of rate.
+func takeETS(d *decoder, c *Config) {
+	for i := range c.Ports {
+		p := &c.Ports[i]
+		a := d.agreed(p)
+		if a == nil || a.ETS == nil {
+			continue
+		}
+		groups, problem := a.ETS.Groups()
+		if problem != "" {
+			d.fail(&p.ETSName, problem, "correct the peer, or remove ets from willing in the port's dcbx")
+			continue
+		}
+		var own []PriorityGroup
+		for _, g := range groups {
+			own = append(own, PriorityGroup{PG: g.Number, CoS: g.CoS, Weight: g.Weight})
+		}
+		at, one := d.at[&p.ETSName], make([]ETSProfile, 0, 1)
+		add(d, &one, at, etsKeys, func(e *ETSProfile) {
+			e.Name = AgreedName
+			setGroups(d, e, at, own)
+			checkGroups(d, e)
+		})
+		p.ETSName, p.ETS = AgreedName, &one[0]
+	}
 }
 
 // Blame returns err, why a configuration does not fit these links, with Error.Port and
@@ -209,7 +260,8 @@ func (s *step) explain(err error) error {
 	wants, remedy := "recommends an ETS table", ""
 	if s.feature == FeaturePFC {
 		which := "priority " + prose.Join(s.priorities, ", ")
-		wants, remedy = fmt.Sprintf("wants %s lossless", which), fmt.Sprintf(", or turn off PFC for %s at the peer", which)
+		wants = fmt.Sprintf("wants %s lossless", which)
+		remedy = fmt.Sprintf(", or turn off PFC for %s at the peer", which)
 	}
 	var all Errors
 	var one *Error

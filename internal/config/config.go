@@ -6,18 +6,15 @@
 package config
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"net"
-	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"sluice/cells/headroom"
+	"sluice/internal/config/edit"
+	"sluice/internal/config/plaintext"
 )
 
 const (
@@ -269,7 +266,9 @@ type Port struct {
 	Headroom     int         // bytes in whole cells that a lossless class needs, see HeadroomOf
 	Refresh      uint16      // quanta until XOFF is repeated: PFC.Refresh or less, see LatestRefresh
 
-	kept uint8 // bit n: memory is kept for priority n to be lossless: PFC, and with FlowAuto the file's lossless classes
+	// bit n: memory is kept for priority n to be lossless: PFC and, with FlowAuto, the lossless
+	// classes of the file
+	kept uint8
 }
 
 // Overhead returns how many bytes a frame may be longer than the MTU: Ethernet header and the tags
@@ -314,37 +313,17 @@ func (c *Config) Class(cos int) *Class {
 	panic(fmt.Sprintf("config: CoS %d is in no class", cos))
 }
 
+// ErrUnreadable means that there is no such file, or that this process may not read it.
+var ErrUnreadable = plaintext.ErrUnreadable
+
 // Load reads and validates a file. If its contents are wrong the error is Errors; if it can't be
 // read, ErrUnreadable.
 func Load(path string) (*Config, error) {
-	// With O_NONBLOCK, a FIFO without a writer is an empty file instead of a wait.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	data, err := plaintext.Read(path, MaxFileSize+1)
 	if err != nil {
-		return nil, unreadable(err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxFileSize+1))
-	if err != nil {
-		return nil, unreadable(err)
+		return nil, err
 	}
 	return Parse(path, data)
-}
-
-// ErrUnreadable means that there is no such file, or that this process may not read it.
-var ErrUnreadable = errors.New("configuration can't be read")
-
-// unreadable adds to an error what to do about a file that can't be read.
-func unreadable(err error) error {
-	remedy := "name a file that can be read"
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		remedy = "write one, starting from one of examples/"
-	case errors.Is(err, fs.ErrPermission):
-		remedy = "make it readable for this user, or run as root"
-	case errors.Is(err, syscall.EISDIR):
-		remedy = "name a file in this directory"
-	}
-	return fmt.Errorf("%w: %w: %s", ErrUnreadable, err, remedy)
 }
 
 // SendRate returns the rate at which the port sends: Speed, but at most LinkSpeed, bit/s.
@@ -360,9 +339,9 @@ func (c *Config) ControlsFlow(p *Port) bool {
 // is Errors.
 func Parse(name string, data []byte) (*Config, error) { return parse(name, data, nil, nil) }
 
-// OnLinks returns the Config that the same file describes on these links, by device. A reported rate
-// overrides link_speed. The error, if any, is Errors: the file may not fit the rate of a link, or
-// what a port and its peer agreed on (Error.Port).
+// OnLinks returns the Config that the same file describes on these links, by device. A reported
+// rate overrides link_speed. The error, if any, is Errors: the file may not fit the rate of a link,
+// or what a port and its peer agreed on (Error.Port).
 func (c *Config) OnLinks(facts map[string]LinkFacts) (*Config, error) {
 	on := func(facts map[string]LinkFacts) (*Config, error) {
 		return parse(c.source.file, c.source.text, facts, c.source.edits)
@@ -377,7 +356,7 @@ func (c *Config) OnLinks(facts map[string]LinkFacts) (*Config, error) {
 	return next, err
 }
 
-func parse(name string, data []byte, facts map[string]LinkFacts, edits []edit) (*Config, error) {
+func parse(name string, data []byte, facts map[string]LinkFacts, edits []edit.Line) (*Config, error) {
 	d := &decoder{
 		source:  source{file: name, text: data, at: make(map[any]position), edits: edits},
 		unsound: make(map[any]bool), facts: facts,
@@ -385,8 +364,8 @@ func parse(name string, data []byte, facts map[string]LinkFacts, edits []edit) (
 	c := new(Config)
 	if root := d.document(data); root != nil {
 		for i := range edits {
-			if !edits[i].apply(root) {
-				panic(fmt.Sprintf("config: no place for an edit at %d:%d", edits[i].at.line, edits[i].at.column))
+			if !edits[i].Apply(root) {
+				panic(fmt.Sprintf("config: no place for an edit at %d:%d", edits[i].Row, edits[i].Column))
 			}
 		}
 		read(d, root, mapping("the file", fileKeys), "the file", c)
@@ -395,7 +374,7 @@ func parse(name string, data []byte, facts map[string]LinkFacts, edits []edit) (
 		}
 	}
 	if len(d.errors) > 0 {
-		return nil, d.errors.sort()
+		return nil, d.errors.Sort()
 	}
 	c.source = d.source
 	return c, nil

@@ -252,6 +252,19 @@ var (
 	}
 )
 
+// The LLDP and DCBX of everything.
+var (
+	lldp = LLDP{
+		Enabled: true, Interval: 5 * time.Second, Hold: 10, SystemName: "switch a",
+		SystemDescription: "a switch, ½ lossless", Management: netip.MustParseAddr("2001:db8::1"),
+	}
+	dcbx = DCBX{Tie: HigherGivesWay, Applications: []Application{
+		{Selector: 1, Protocol: 0x8906, Priority: 3}, {Selector: 1, Protocol: 0x8914, Priority: 4},
+		{Selector: 1, Protocol: 35095, Priority: 5}, {Selector: 2, Protocol: 3260, Priority: 4},
+		{Selector: 3, Protocol: 4791, Priority: 3}, {Selector: 4, Protocol: 860, Priority: 4}, {Selector: 5},
+	}}
+)
+
 func TestEveryKey(t *testing.T) {
 	qos := QoSDomain{
 		Name: "roce", Trust: TrustDSCP, PCPToCoS: []int{0, 0, 2, 3, 4, 5, 6, 7}, DSCPToCoS: nothing(64),
@@ -298,13 +311,8 @@ func TestEveryKey(t *testing.T) {
 		},
 		Control: Control{Socket: "/tmp/sluice.sock", Group: "adm", Viewers: "100"},
 		Metrics: Metrics{Listen: "[::1]:9000", WebConfig: "tls/web.yaml"},
-		LLDP: LLDP{Enabled: true, Interval: 5 * time.Second, Hold: 10, SystemName: "switch a",
-			SystemDescription: "a switch, ½ lossless", Management: netip.MustParseAddr("2001:db8::1")},
-		DCBX: DCBX{Tie: HigherGivesWay, Applications: []Application{
-			{Selector: 1, Protocol: 0x8906, Priority: 3}, {Selector: 1, Protocol: 0x8914, Priority: 4},
-			{Selector: 1, Protocol: 35095, Priority: 5}, {Selector: 2, Protocol: 3260, Priority: 4},
-			{Selector: 3, Protocol: 4791, Priority: 3}, {Selector: 4, Protocol: 860, Priority: 4}, {Selector: 5},
-		}},
+		LLDP:    lldp,
+		DCBX:    dcbx,
 		Ports: []Port{{
 			Device: "sw0", Speed: 25e8, LinkSpeed: 10e9, MTU: 3690, PeerMTU: 2158, Link: Trunk,
 			VLANs: []VLANRange{{100, 100}, {200, 299}}, PVID: 200,
@@ -571,7 +579,7 @@ func TestAtFault(t *testing.T) {
 
 func TestLongTextIsCut(t *testing.T) {
 	_, err := Parse("test.yaml", []byte(strings.Repeat("x", 5000)+": 1\n"+onePort))
-	if n := len(err.Error()); n > 200 {
+	if n := len(err.Error()); n > 250 {
 		t.Errorf("a message of %d characters", n)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"sluice/internal/config/plaintext"
 	"sluice/internal/config/schema"
 )
 
@@ -60,14 +61,14 @@ const longestSocket = 107
 // socketPath reads the path of a Unix socket.
 func socketPath() codec[string] {
 	s := &schema.Schema{
-		Type: "string", Pattern: "^/" + visibleBut("") + "{0,105}" + visibleBut("/") + "$",
+		Type: "string", Pattern: "^/" + plaintext.VisibleBut("") + "{0,105}" + plaintext.VisibleBut("/") + "$",
 		Form: "an absolute path of at most 107 characters",
 	}
 	return scalar(s, "write an absolute path of at most 107 characters, or none", func(text string) (string, string) {
 		switch {
 		case !filepath.IsAbs(text) || strings.HasSuffix(text, "/") || filepath.Clean(text) == "/":
 			return "", "is not the absolute path of a file"
-		case len(text) > longestSocket || strings.ContainsFunc(text, invisible):
+		case len(text) > longestSocket || strings.ContainsFunc(text, plaintext.Invisible):
 			return "", "can't be the path of a socket"
 		}
 		return filepath.Clean(text), ""

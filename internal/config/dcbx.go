@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"sluice/internal/config/plaintext"
 	"sluice/internal/config/schema"
 )
 
@@ -127,9 +128,9 @@ var lldpKeys = []key[LLDP]{
 	optional("hold", "4", "the number of intervals for which a peer keeps a message, 65535 seconds at most",
 		integer(1, 100), func(l *LLDP) *int { return &l.Hold }),
 	optional("system_name", "", "the name of the switch; default: the host name",
-		text(255), func(l *LLDP) *string { return &l.SystemName }),
+		line(255), func(l *LLDP) *string { return &l.SystemName }),
 	optional("system_description", "", "the description of the switch; default: Sluice and its version",
-		text(255), func(l *LLDP) *string { return &l.SystemDescription }),
+		line(255), func(l *LLDP) *string { return &l.SystemDescription }),
 	optional("management_address", "none", "the IP address at which the switch is managed; none: not sent",
 		orNone(address()), func(l *LLDP) *netip.Addr { return &l.Management }),
 }
@@ -174,15 +175,16 @@ var portDCBXKeys = []key[PortDCBX]{
 		list(0, 3, choice(FeaturePFC, FeatureETS, FeatureApp)), func(x *PortDCBX) *[]DCBXFeature { return &x.Willing }),
 }
 
-// text reads one line of text that is sent in a TLV of at most a number of bytes.
-func text(longest int) codec[string] {
+// line reads one line of text that is sent in a TLV of at most a number of bytes.
+func line(longest int) codec[string] {
 	form := fmt.Sprintf("a line of 1 to %d bytes", longest)
-	s := &schema.Schema{Type: nameTypes, Pattern: fmt.Sprintf("^%s{1,%d}$", visibleBut(""), longest), Form: form}
+	pattern := fmt.Sprintf("^%s{1,%d}$", plaintext.VisibleBut(""), longest)
+	s := &schema.Schema{Type: nameTypes, Pattern: pattern, Form: form}
 	return scalar(s, "write "+form, func(text string) (string, string) {
 		if text == "" || len(text) > longest {
 			return "", fmt.Sprintf("has %d bytes", len(text))
 		}
-		if !utf8.ValidString(text) || strings.ContainsFunc(text, invisible) {
+		if !utf8.ValidString(text) || strings.ContainsFunc(text, plaintext.Invisible) {
 			return "", "contains invisible characters"
 		}
 		return text, ""
@@ -267,8 +269,8 @@ func checkWilling(d *decoder, p *Port) {
 		return
 	}
 	if x.Role != Upstream {
-		d.fail(&x.Willing, fmt.Sprintf("port %s is willing to take settings from its peer, but its role is %s", p.Device,
-			x.Role),
+		d.fail(&x.Willing, fmt.Sprintf("port %s is willing to take settings from its peer, but its role is %s",
+			p.Device, x.Role),
 			"set role to upstream, or remove willing")
 		return
 	}
@@ -278,7 +280,8 @@ func checkWilling(d *decoder, p *Port) {
 		if line, twice := repeated(d, firsts, f); twice {
 			d.fail(f, fmt.Sprintf("%s is already in willing (line %d)", *f, line), "list it once")
 		} else if *f == FeaturePFC && p.FlowControl != FlowAuto {
-			d.fail(f, fmt.Sprintf("port %s is willing to take PFC, but its flow_control is %s", p.Device, p.FlowControl),
+			d.fail(f, fmt.Sprintf("port %s is willing to take PFC, but its flow_control is %s", p.Device,
+				p.FlowControl),
 				"write flow_control: auto, or remove pfc from willing")
 		}
 	}
@@ -317,7 +320,8 @@ func checkApplication(d *decoder, a *Application) bool {
 		selector uint8
 		protocol uint16
 	}{
-		{&a.keys.name, applications[k.name].Selector, applications[k.name].Protocol}, {&a.keys.ethertype, 1, k.ethertype},
+		{&a.keys.name, applications[k.name].Selector, applications[k.name].Protocol},
+		{&a.keys.ethertype, 1, k.ethertype},
 		{&a.keys.tcp, 2, k.tcp}, {&a.keys.udp, 3, k.udp}, {&a.keys.port, 4, k.port}, {&a.keys.dscp, 5, k.dscp},
 	} {
 		if !d.given(one.value) {

@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"sluice/internal/config/plaintext"
 	"sluice/internal/config/schema"
 	"sluice/internal/prose"
 )
@@ -94,11 +95,12 @@ func (d *decoder) document(data []byte) *yaml.Node {
 		d.report(start, "the file is too large", fmt.Sprintf("shorten it to at most %d bytes", MaxFileSize))
 		return nil
 	}
-	if !d.readable(data) {
-		return nil
+	problem := plaintext.Check(data)
+	if problem == nil {
+		data, problem = plaintext.Versioned(data)
 	}
-	data, ok := d.versioned(data)
-	if !ok {
+	if problem != nil {
+		d.report(position{line: problem.Line, column: problem.Column}, problem.Text, problem.Remedy)
 		return nil
 	}
 	loader, err := yaml.NewLoader(bytes.NewReader(data))

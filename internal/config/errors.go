@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"sluice/internal/config/edit"
+	"sluice/internal/config/plaintext"
 )
 
 // Error is one problem in a configuration file, with a fix.
@@ -69,7 +72,8 @@ func (e Errors) Unwrap() []error {
 	return all
 }
 
-func (e Errors) sort() Errors {
+// Sort puts the problems in order of position.
+func (e Errors) Sort() Errors {
 	slices.SortStableFunc(e, func(a, b *Error) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
@@ -82,7 +86,7 @@ type source struct {
 	text []byte
 	at   map[any]position // by pointer to the value
 	// edits are changes to what the text says.
-	edits    []edit
+	edits    []edit.Line
 	lossless uint8 // bit n: CoS n is in a lossless class of the file
 }
 
@@ -95,27 +99,23 @@ type position struct {
 	given        bool // the file has this value; otherwise it is a default, at the position of its mapping
 }
 
-// behind returns the position after a text that begins at p. Columns are characters.
-func (p position) behind(text string) position {
-	if lines := strings.Count(text, "\n"); lines > 0 {
-		p.line, p.column = p.line+lines, 1
-		text = text[strings.LastIndex(text, "\n")+1:]
-	}
-	p.column += utf8.RuneCountInString(text)
+// behind returns the position after a text that begins at p.
+func (p position) behind(s string) position {
+	p.line, p.column = plaintext.Behind(p.line, p.column, s)
 	return p
 }
 
 // from returns the text of the file from a position to its end.
 func (s *source) from(p position) string {
-	text := strings.TrimPrefix(string(s.text), byteOrderMark)
+	rest := strings.TrimPrefix(string(s.text), plaintext.ByteOrderMark)
 	for range p.line - 1 {
-		_, text, _ = strings.Cut(text, "\n")
+		_, rest, _ = strings.Cut(rest, "\n")
 	}
 	for range p.column - 1 {
-		_, size := utf8.DecodeRuneInString(text)
-		text = text[size:]
+		_, size := utf8.DecodeRuneInString(rest)
+		rest = rest[size:]
 	}
-	return text
+	return rest
 }
 
 // Given reports whether the file has a value of the Config, given by pointer; otherwise it is a

@@ -29,7 +29,8 @@ const StrictGroup = 15
 // 802.1Qaz).
 type ETSProfile struct {
 	Name string
-	// each CoS is in exactly one; weights sum to 100, or to 0 if StrictGroup is the only one
+	// each CoS is in exactly one; weights sum to 100, or to 0 if StrictGroup is the only one, or to
+	// less than 100 if a peer gives bandwidth to traffic classes without priorities
 	Groups []PriorityGroup
 	Queues []ETSQueue // those that the file lists; see Queue
 

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"sluice/cells/headroom"
+	"sluice/internal/config/plaintext"
 	"sluice/internal/config/schema"
 )
 
@@ -388,9 +389,9 @@ func listener() codec[string] {
 
 // path reads the name of a file.
 func path() codec[string] {
-	s := &schema.Schema{Type: "string", Pattern: "^" + visibleBut("") + "+$", Form: "the name of a file"}
+	s := &schema.Schema{Type: "string", Pattern: "^" + plaintext.VisibleBut("") + "+$", Form: "the name of a file"}
 	return scalar(s, "write the name of a file", func(text string) (string, string) {
-		if text == "" || strings.ContainsFunc(text, invisible) {
+		if text == "" || strings.ContainsFunc(text, plaintext.Invisible) {
 			return "", "is not the name of a file"
 		}
 		return text, ""

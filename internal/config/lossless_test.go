@@ -235,7 +235,8 @@ func TestOnLinks(t *testing.T) {
 		1e12: "test.yaml:2:62: the link of device sw1 has 1000G, for which headroom can't be computed: set the " +
 			"link to a rate from 1M to 400G",
 	} {
-		if _, err := c.OnLinks(AtRates(map[string]uint64{"sw1": rate})); err == nil || !strings.Contains(err.Error(), want) {
+		_, err := c.OnLinks(AtRates(map[string]uint64{"sw1": rate}))
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("a link of %s: %v, want %s", units.Rate(rate), err, want)
 		}
 	}

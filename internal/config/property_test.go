@@ -79,7 +79,8 @@ func TestRoundTrip(t *testing.T) {
 		v := values(got)
 		for i := range v.Ports {
 
-			v.Ports[i].Headroom, v.Ports[i].ControlAhead, v.Ports[i].PFC, v.Ports[i].kept = 0, 0, 0, 0 // not in the file
+			p := &v.Ports[i]
+			p.Headroom, p.ControlAhead, p.PFC, p.kept = 0, 0, 0, 0 // not in the file
 		}
 		if !reflect.DeepEqual(v, want) {
 			t.Fatalf("got  %+v\nwant %+v\nin:\n%s", v, want, text)
@@ -225,9 +226,11 @@ func drawDCBX(t *rapid.T, c *Config) {
 	for i := range c.Ports {
 		p := &c.Ports[i]
 		p.LLDP = rapid.SampledFrom([]LLDPMode{LLDPBoth, LLDPTransmit, LLDPReceive, LLDPOff}).Draw(t, "lldp of a port")
-		p.DCBX = PortDCBX{Version: DCBXOff, Role: rapid.SampledFrom([]DCBXRole{Manual, Upstream, Downstream}).Draw(t, "role")}
+		p.DCBX.Version = DCBXOff
+		p.DCBX.Role = rapid.SampledFrom([]DCBXRole{Manual, Upstream, Downstream}).Draw(t, "role")
 		if c.LLDP.Enabled && p.LLDP == LLDPBoth {
-			p.DCBX.Version = rapid.SampledFrom([]DCBXVersion{DCBXOff, DCBXAuto, DCBXIEEE, DCBXCEE, DCBXCIN}).Draw(t, "version")
+			p.DCBX.Version = rapid.SampledFrom([]DCBXVersion{DCBXOff, DCBXAuto, DCBXIEEE, DCBXCEE, DCBXCIN}).
+				Draw(t, "version")
 		}
 		features := []DCBXFeature{FeatureETS, FeatureApp}
 		if p.FlowControl == FlowPFC && p.DCBX.Version != DCBXOff && rapid.Bool().Draw(t, "auto") {
@@ -317,7 +320,7 @@ func write(c *Config) string {
 		fmt.Fprintf(&b, ", lossless_pool: %d%%", m.LosslessPool)
 	}
 	x := c.Transmitter
-	fmt.Fprintf(&b, "}\ntransmitter: {cpu: %v, ring: %d", x.cpu(), x.Ring)
+	fmt.Fprintf(&b, "}\ntransmitter: {cpu: %v, ring: %d", writeCPU(x.CPU), x.Ring)
 	fmt.Fprintf(&b, "}\npfc: {enabled: %v, quanta: %d, refresh: %d, asymmetric: %v}\n", c.PFC.Enabled, c.PFC.Quanta,
 		c.PFC.Refresh, c.PFC.Asymmetric)
 	fmt.Fprintf(&b, "watchdog: {action: %s, detection: %dns, restoration: %dns}\n", c.Watchdog.Action,
@@ -390,6 +393,16 @@ func writeDCBX(b *strings.Builder, c *Config) {
 		fmt.Fprintf(b, "{%s: %d, priority: %d}, ", key, a.Protocol, a.Priority)
 	}
 	b.WriteString("]}\n")
+}
+
+func writeCPU(cpu int) any {
+	switch cpu {
+	case NoTransmitter:
+		return "none"
+	case WithWorker:
+		return "worker"
+	}
+	return cpu
 }
 
 func writeList(numbers []int) string { return strings.ReplaceAll(fmt.Sprint(numbers), " ", ", ") }

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"sluice/internal/config/plaintext"
 	"sluice/internal/config/schema"
 )
 
@@ -34,7 +35,7 @@ func TestInvisibleCharacters(t *testing.T) {
 		if bad == '\r' && at < len(text) && text[at] == '\n' {
 			t.Skip("CR LF")
 		}
-		start := rapid.SampledFrom([]string{"", byteOrderMark}).Draw(t, "start")
+		start := rapid.SampledFrom([]string{"", plaintext.ByteOrderMark}).Draw(t, "start")
 		before := string(text[:at])
 		_, err := Parse("test.yaml", []byte(start+before+string(bad)+string(text[at:])))
 		want := position{line: 1, column: 1}.behind(before)
@@ -64,7 +65,7 @@ func TestVersionDirective(t *testing.T) {
 			"# é\n\n%YAML 1.2\n--- # begin\n",
 			"%TAG ! tag:example.com,2000:\n%YAML 1.2\n---\n"}
 		head := rapid.SampledFrom(heads).Draw(t, "head")
-		start := rapid.SampledFrom([]string{"", byteOrderMark}).Draw(t, "start")
+		start := rapid.SampledFrom([]string{"", plaintext.ByteOrderMark}).Draw(t, "start")
 		c := drawConfig(t)
 		text := write(&c)
 		got, want := mustParse(t, start+head+text), mustParse(t, text)

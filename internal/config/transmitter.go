@@ -70,17 +70,6 @@ func (c *Config) UsesTransmitter(p *Port, shared bool) bool {
 	return p.TX == TXTransmitter || p.TX == TXAuto && c.HasTransmitter() && !shared
 }
 
-// cpu returns the CPU as in a file.
-func (t *Transmitter) cpu() any {
-	switch t.CPU {
-	case NoTransmitter:
-		return "none"
-	case WithWorker:
-		return "worker"
-	}
-	return t.CPU
-}
-
 func checkTransmitter(d *decoder, c *Config) {
 	t := &c.Transmitter
 	if d.sound(&t.Ring) && t.Ring&(t.Ring-1) != 0 {

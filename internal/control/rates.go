@@ -62,7 +62,7 @@ func (s *Switch) on(file *config.Config, rates map[string]uint64) (next *config.
 		return nil, err
 	}
 	if s.config != nil {
-		err = next.Follow(s.config)
+		err = Follow(next, s.config)
 	}
 	if err == nil {
 		_, err = params(next, s.memory, s.ring)

@@ -12,8 +12,8 @@ import (
 
 // Reload changes over to another configuration while frames are forwarded. It returns nil when all
 // workers run it. Otherwise nothing has changed; the error is a config.Errors if a key is at fault,
-// which includes keys that can't change while the switch runs (config.Config.Follow). Any goroutine
-// may call it while Run runs.
+// which includes keys that can't change while the switch runs (Follow). Any goroutine may call it
+// while Run runs.
 //
 // Everything but ports changes between two iterations. A port that is removed stops like a whole
 // switch: its peer is held in XOFF while frames on their way are still forwarded. A port that is

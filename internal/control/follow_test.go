@@ -1,8 +1,10 @@
-package config
+package control
 
 import (
 	"strings"
 	"testing"
+
+	"sluice/internal/config"
 )
 
 // runs is a running configuration with every key that can't change while it runs.
@@ -45,11 +47,11 @@ func TestFollowRefuses(t *testing.T) {
 		if !strings.Contains(runs, test.old) {
 			t.Fatalf("no %q to change", test.old)
 		}
-		c, err := Parse("new.yaml", []byte(strings.Replace(runs, test.old, test.new, 1)))
+		c, err := config.Parse("new.yaml", []byte(strings.Replace(runs, test.old, test.new, 1)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Follow(mustParse(t, runs)); err == nil || !strings.Contains(err.Error(), test.want) {
+		if err := Follow(c, parse(t, runs)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %s", test.new, err, test.want)
 		}
 	}
@@ -58,10 +60,10 @@ func TestFollowRefuses(t *testing.T) {
 // TestFollowKeepsWorkers: a port that names no worker stays with its own, and other keys may
 // change.
 func TestFollowKeepsWorkers(t *testing.T) {
-	old := mustParse(t, "workers: [1, 2]\nports: [{device: sw0, speed: 1G, worker: 1}, {device: sw1, speed: 1G}]\n")
-	c := mustParse(t, "workers: [1, 2]\npfc: {quanta: 1000}\nports: [{device: sw0, speed: 2G}, {device: sw2, speed: "+
+	old := parse(t, "workers: [1, 2]\nports: [{device: sw0, speed: 1G, worker: 1}, {device: sw1, speed: 1G}]\n")
+	c := parse(t, "workers: [1, 2]\npfc: {quanta: 1000}\nports: [{device: sw0, speed: 2G}, {device: sw2, speed: "+
 		"1G, tx: xsk}]\n")
-	if err := c.Follow(old); err != nil {
+	if err := Follow(c, old); err != nil {
 		t.Error(err)
 	}
 	if w := c.Ports[0].Worker; w != 1 {

@@ -1,16 +1,18 @@
-package config
+package control
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+
+	"sluice/internal/config"
 )
 
 // Follow prepares c to replace another configuration in a running switch: a port that names no
-// worker stays with the one it has. It returns Errors that name, in c, the values that can't change
-// at run time because memory, threads or sockets depend on them, or nil if there are none.
-func (c *Config) Follow(before *Config) error {
+// worker stays with the one it has. It returns config.Errors that name, in c, the values that can't
+// change at run time because memory, threads or sockets depend on them, or nil if there are none.
+func Follow(c, before *config.Config) error {
 	d := differences{of: c}
 	m, n := &before.Memory, &c.Memory
 	d.compare(&n.Buffers, "memory.buffers", m.Buffers != n.Buffers, m.Buffers)
@@ -18,7 +20,7 @@ func (c *Config) Follow(before *Config) error {
 	d.compare(&n.Cell, "memory.cell", m.Cell != n.Cell, inBytes(m.Cell))
 	d.compare(&c.Workers, "workers", !slices.Equal(before.Workers, c.Workers), listOr(before.Workers, "not given"))
 	t, u := &before.Transmitter, &c.Transmitter
-	d.compare(&u.CPU, "transmitter.cpu", t.CPU != u.CPU, t.cpu())
+	d.compare(&u.CPU, "transmitter.cpu", t.CPU != u.CPU, cpuOf(t))
 	d.compare(&u.Ring, "transmitter.ring", t.Ring != u.Ring, t.Ring)
 	d.compare(&c.Control.Socket, "control.socket", before.Control.Socket != c.Control.Socket,
 		cmp.Or(before.Control.Socket, "none"))
@@ -35,7 +37,7 @@ func (c *Config) Follow(before *Config) error {
 	d.compare(&g.Table, "forwarding.table", f.Table != g.Table, f.Table)
 	for i := range c.Ports {
 		q := &c.Ports[i]
-		at := slices.IndexFunc(before.Ports, func(p Port) bool { return p.Device == q.Device })
+		at := slices.IndexFunc(before.Ports, func(p config.Port) bool { return p.Device == q.Device })
 		if at < 0 {
 			continue
 		}
@@ -51,13 +53,13 @@ func (c *Config) Follow(before *Config) error {
 	if len(d.found) == 0 {
 		return nil
 	}
-	return d.found.sort()
+	return d.found.Sort()
 }
 
 // differences collects the values that differ but must not.
 type differences struct {
-	of    *Config
-	found Errors
+	of    *config.Config
+	found config.Errors
 }
 
 func (d *differences) compare(at any, key string, differs bool, runs any) {
@@ -79,3 +81,14 @@ func listOr(list []int, none string) string {
 type inBytes int
 
 func (b inBytes) String() string { return fmt.Sprintf("%dB", int(b)) }
+
+// cpuOf returns the transmitter's CPU as in a file.
+func cpuOf(t *config.Transmitter) any {
+	switch t.CPU {
+	case config.NoTransmitter:
+		return "none"
+	case config.WithWorker:
+		return "worker"
+	}
+	return t.CPU
+}
