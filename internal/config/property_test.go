@@ -474,7 +474,7 @@ func FuzzParse(f *testing.F) {
 // ends reports whether only some readers of YAML end a line at a character.
 func ends(r rune) bool { return strings.ContainsRune("\r\v\f\u0085\u2028\u2029", r) }
 
-func checkErrors(t *testing.T, errs Errors, data []byte) {
+func checkErrors(t fataler, errs Errors, data []byte) {
 	lines := strings.Count(string(data), "\n") + strings.Count(string(data), "\r") + 1
 	for i, e := range errs {
 		if e.Line < 1 || e.Column < 1 || e.File != "f" || e.Problem == "" || e.Remedy == "" {
@@ -491,7 +491,7 @@ func checkErrors(t *testing.T, errs Errors, data []byte) {
 		}
 	}
 	if len(errs) == 0 {
-		t.Fatal("errors without an error")
+		t.Fatalf("errors without an error")
 	}
 }
 
@@ -508,7 +508,6 @@ func checkConfig(t fataler, c *Config) {
 	is(m.HeadroomRatio >= 1 && m.HeadroomRatio <= 100 && m.LosslessPool >= 0 &&
 		m.LosslessPool < 100, "division of the memory")
 	is(c.Watchdog.Action != "" && c.Watchdog.Detection > 0 && c.Watchdog.Restoration > 0, "a watchdog")
-	lossless := slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Lossless })
 	x := c.Transmitter
 	is(x.Ring&(x.Ring-1) == 0 && x.Ring >= 64, "a ring of a power of two")
 	var ofCoS [8]int
@@ -535,7 +534,7 @@ func checkConfig(t fataler, c *Config) {
 	for i, p := range c.Ports {
 		is(!seen[p.Device] && p.Device != "", "one port per device")
 		seen[p.Device] = true
-		checkPort(is, c, i, lossless)
+		checkPort(is, c, i)
 	}
 	is(len(c.Ports) > 0, "at least one port")
 	is(!strings.ContainsFunc(c.Control.Socket+c.Metrics.WebConfig, unicode.IsControl), "paths of one line")
@@ -545,9 +544,8 @@ func checkConfig(t fataler, c *Config) {
 	}
 }
 
-// checkPort checks the port at an index of a configuration. lossless says whether it has a lossless
-// class.
-func checkPort(is func(bool, string), c *Config, i int, lossless bool) {
+// checkPort checks the port at an index of a configuration.
+func checkPort(is func(bool, string), c *Config, i int) {
 	p, m := &c.Ports[i], c.Memory
 	is(p.MTU+p.Overhead()+BufferReserve <= m.BufferSize, "frames that fit buffers")
 	is(p.PeerMTU >= 68 && p.PeerMTU <= p.MTU, "peer's frames that fit")
@@ -567,7 +565,7 @@ func checkPort(is func(bool, string), c *Config, i int, lossless bool) {
 	is(p.MACLimit >= 0 && p.MACLimit <= c.Forwarding.Table, "a mac_limit within the table")
 	is(p.Speed > 0 && p.InFlight > 0 && p.Speed <= p.LinkSpeed && p.LinkSpeed < math.MaxInt64, "speed")
 	is(p.Refresh > 0 && p.Refresh <= c.PFC.Refresh, "a refresh no later than pfc has it")
-	is(p.FlowControl == FlowOff || !lossless || int(p.Refresh) <= p.LatestRefresh(c.PFC.Quanta, p.Response),
+	is(p.FlowControl == FlowOff || p.PFC == 0 || int(p.Refresh) <= p.LatestRefresh(c.PFC.Quanta, p.Response),
 		"a refresh in time")
 	is(c.Given(&c.PFC.Refresh) || p.Refresh >= max(1, c.PFC.Quanta/4),
 		"a refresh not before a quarter of the quanta")

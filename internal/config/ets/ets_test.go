@@ -69,7 +69,8 @@ func TestTables(t *testing.T) {
 	}{
 		"all zero": {Table{}, []Group{{StrictGroup, all, 0}}, ""},
 		"two of eight": {Table{TC: [8]uint8{3: 1}, Bandwidth: [8]uint8{60, 40},
-			TSA: [8]uint8{2, 2, 2, 2, 2, 2, 2, 2}}, []Group{{0, []int{0, 1, 2, 4, 5, 6, 7}, 60}, {1, []int{3}, 40}}, ""},
+			TSA: [8]uint8{2, 2, 2, 2, 2, 2, 2, 2}},
+			[]Group{{0, []int{0, 1, 2, 4, 5, 6, 7}, 60}, {1, []int{3}, 40}}, ""},
 		"bandwidth without a priority": {Table{Bandwidth: [8]uint8{60, 40}, TSA: [8]uint8{2, 2}},
 			[]Group{{0, all, 60}}, ""},
 		"strict ones with a vendor's": {Table{TC: [8]uint8{5: 1, 6: 2, 7: 3}, Bandwidth: [8]uint8{100, 7},
