@@ -101,7 +101,9 @@ func portParams(c *config.Config, port *config.Port, ring int) dataplane.PortPar
 	p.Generator = pfc.GeneratorParams{Priorities: port.PFC, Quanta: c.PFC.Quanta, Refresh: port.Refresh,
 		Speed: port.LinkSpeed}
 	p.Receiver = pfc.ReceiverParams{Priorities: honoured, Speed: port.LinkSpeed}
-	p.Watchdog = watchdog(&c.Watchdog, honoured)
+	if honoured != 0 || port.FlowControl == config.FlowAuto { // storms count on while no priority is agreed
+		p.Watchdog = watchdog(&c.Watchdog, honoured)
+	}
 	return p
 }
 

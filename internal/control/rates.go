@@ -32,12 +32,12 @@ func (s *Switch) fit(file *config.Config) (f fitting, err error) {
 			f.rates[file.Ports[i].Device] = rate
 		}
 	}
-	if f.config, err = s.on(file, f.rates); err == nil {
+	if f.config, err = s.on(file, config.AtRates(f.rates)); err == nil {
 		return f, nil
 	}
 	all := f.rates
 	f.rates = make(map[string]uint64)
-	if f.config, err = s.on(file, f.rates); err != nil {
+	if f.config, err = s.on(file, config.AtRates(f.rates)); err != nil {
 		return f, err
 	}
 	for i := range file.Ports {
@@ -47,7 +47,7 @@ func (s *Switch) fit(file *config.Config) (f fitting, err error) {
 		}
 		more := maps.Clone(f.rates)
 		more[device] = all[device]
-		if next, err := s.on(file, more); err == nil {
+		if next, err := s.on(file, config.AtRates(more)); err == nil {
 			f.config, f.rates = next, more
 		} else {
 			f.misfits = append(f.misfits, device)
@@ -56,9 +56,22 @@ func (s *Switch) fit(file *config.Config) (f fitting, err error) {
 	return f, nil
 }
 
-// on returns a configuration fitted to links of these rates, or why it can't be.
-func (s *Switch) on(file *config.Config, rates map[string]uint64) (next *config.Config, err error) {
-	if next, err = file.OnLinks(config.AtRates(rates)); err != nil {
+// on returns a configuration fitted to these links, or why it can't be: config.Error says so if it
+// is because of what a port agreed on.
+func (s *Switch) on(file *config.Config, links map[string]config.LinkFacts) (*config.Config, error) {
+	next, err := s.onLinks(file, links)
+	if err == nil {
+		return next, nil
+	}
+	return nil, file.Blame(links, err, func(links map[string]config.LinkFacts) error {
+		_, err := s.onLinks(file, links)
+		return err
+	})
+}
+
+// onLinks is on with errors as if they were of the file, except those that the file alone explains.
+func (s *Switch) onLinks(file *config.Config, links map[string]config.LinkFacts) (next *config.Config, err error) {
+	if next, err = file.OnLinks(links); err != nil {
 		return nil, err
 	}
 	if s.config != nil {
@@ -121,7 +134,7 @@ func (s *Switch) followRate(p *port) error {
 		delete(f.rates, p.Device)
 	}
 	before, was := s.config, p.Port
-	next, err := s.on(before, f.rates)
+	next, err := s.on(before, config.AtRates(f.rates))
 	if f.config = next; err == nil {
 		_, err = s.change(f)
 	}

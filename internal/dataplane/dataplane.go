@@ -47,9 +47,9 @@ type Params struct {
 	Accounts []cells.Params
 	Ports    []PortParams
 	Bridge   bridge.Params
-	// Floods says in which queues flooded frames wait; nil: in those of their priority. Lossless
-	// frames always wait there, and so do lossy ones that the map sends to the queue of a lossless
-	// priority.
+	// Floods says in which queues flooded frames wait; nil: in those of their priority. Frames of
+	// priorities that are lossless on some port always wait there, and so do those that the map
+	// sends to the queue of such a priority.
 	Floods  *bridge.QueueMap
 	Workers int // ≥ 1
 	// Budget is the most frames that an iteration of a worker handles over all its ports, before it
@@ -76,7 +76,7 @@ type PortParams struct {
 	FlowControl FlowControl
 	Generator   pfc.GeneratorParams
 	Receiver    pfc.ReceiverParams
-	Watchdog    pfc.WatchdogParams // without priorities: none
+	Watchdog    pfc.WatchdogParams // without a detection time: none
 }
 
 // FlowControl is the kind of MAC control frames that a port sends and honours. It ignores the other

@@ -54,7 +54,7 @@ func newFlowControl(p PortParams) (flowControl, error) {
 	if s.receiver, err = pfc.NewReceiver(p.Receiver); err != nil {
 		return s, err
 	}
-	if p.Watchdog.Priorities != 0 {
+	if p.Watchdog.Detection != 0 {
 		s.watchdog, err = pfc.NewWatchdog(p.Watchdog)
 	}
 	return s, err
