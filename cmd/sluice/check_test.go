@@ -71,7 +71,7 @@ func TestCheckSwitchA(t *testing.T) {
 		}
 	}
 	for _, p := range r.Ports {
-		if p.Link != "trunk" || strings.Join(p.VLANs, " ") != "1 2094" || p.Speed != 10e9 || p.FlowControl != "pfc" {
+		if p.Link != "trunk" || strings.Join(p.VLANs, " ") != "1 2094" || p.Speed != 10e9 || p.FlowControl != "auto" {
 			t.Errorf("port %+v", p)
 		}
 	}

@@ -19,14 +19,15 @@ const (
 	etsPeriod = 6 * time.Second
 )
 
-// slowSwitchA adapts the example SwitchA to hosts that share their CPU: it is slower, uses the
-// devices of a site, has headroom for two seconds of a host's traffic, and has longer queues, so
-// that none runs empty while its hosts wait for the CPU. The address behind port1 is static.
+// slowSwitchA adapts the example SwitchA to hosts that share their CPU and have no DCBX: it is
+// slower, uses the devices of a site, has PFC without an agreement, has headroom for two seconds of
+// a host's traffic, and has longer queues, so that none runs empty while its hosts wait for the
+// CPU. The address behind port1 is static.
 func slowSwitchA(t *testing.T) string {
 	t.Helper()
 	text := example(t, switchAFile,
 		"10ge1-0-", "port", "mtu: 2158", "mtu: 1500",
-		"speed: 10G", "speed: 20M",
+		"speed: 10G", "speed: 20M", "flow_control: auto", "flow_control: pfc",
 		"cos: [3]\n    lossless: true", "cos: [3]\n    lossless: true\n    share: 2MB\n    headroom: 16MB",
 		"alpha: 1", "share: 16MB\n    queue_limit: 8MB")
 	return text + fmt.Sprintf("forwarding: {static: [{mac: \"%v\", vlan: %d, port: port1}]}\n", hostMAC(1), switchAVLAN)

@@ -259,7 +259,11 @@ func (c *Config) without(facts map[string]LinkFacts, steps []step) map[string]Li
 func (s *step) explain(err error) error {
 	wants, remedy := "recommends an ETS table", ""
 	if s.feature == FeaturePFC {
-		which := "priority " + prose.Join(s.priorities, ", ")
+		which := "priority "
+		if len(s.priorities) > 1 {
+			which = "priorities "
+		}
+		which += prose.Join(s.priorities, ", ")
 		wants = fmt.Sprintf("wants %s lossless", which)
 		remedy = fmt.Sprintf(", or turn off PFC for %s at the peer", which)
 	}

@@ -178,14 +178,14 @@ func TestMisfits(t *testing.T) {
 	}{
 		"memory of the port": {"classes:\n", "memory: {port_buffer: 34MB}\nclasses:\n",
 			map[string]LinkFacts{"sw0": {DCB: pfc(0x08)}, "sw1": {DCB: pfc(0x78)}},
-			"f:2:23: port sw1: its peer wants priority 4, 5, 6 lossless, but port_buffer of 34000000 bytes is 16601 " +
-				"cells, fewer than the", "sw1", FeaturePFC},
+			"f:2:23: port sw1: its peer wants priorities 4, 5, 6 lossless, but port_buffer of 34000000 bytes is " +
+				"16601 cells, fewer than the", "sw1", FeaturePFC},
 		"its remedy": {"classes:\n", "memory: {port_buffer: 34MB}\nclasses:\n",
 			map[string]LinkFacts{"sw1": {DCB: pfc(0x18)}},
 			" or more, or turn off PFC for priority 4 at the peer", "sw1", FeaturePFC},
 		"headroom": {"lossless: true}", "lossless: true, headroom: 32834KB}",
 			map[string]LinkFacts{"sw0": {DCB: pfc(0xff)}},
-			"f:3:57: port sw0: its peer wants priority 0, 1, 2, 4, 5, 6, 7 lossless, but headroom of 32834000 " +
+			"f:3:57: port sw0: its peer wants priorities 0, 1, 2, 4, 5, 6, 7 lossless, but headroom of 32834000 " +
 				"bytes is 16033 cells, fewer than the 16038 that port sw0 may fill",
 			"sw0", FeaturePFC},
 		"classification": {"classes:\n", "qos: [{name: default, pcp_to_cos: {1: 4}}]\nclasses:\n",
@@ -240,7 +240,7 @@ func TestBlameIsPassedOn(t *testing.T) {
 		room       int
 		want, port string
 	}{
-		{7, "port sw1: its peer wants priority 4, 5 lossless, but too few: raise buffers, or turn off PFC", "sw1"},
+		{7, "port sw1: its peer wants priorities 4, 5 lossless, but too few: raise buffers, or turn off PFC", "sw1"},
 		{5, "port sw0: its peer wants priority 4 lossless, but too few", "sw0"},
 		{4, "test.yaml:1:1: too few: raise buffers", ""},
 	} {

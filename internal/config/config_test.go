@@ -697,6 +697,7 @@ func TestControlsFlow(t *testing.T) {
 		{lossless, "", true},
 		{lossless, ", flow_control: pause", true},
 		{lossless, ", flow_control: off", false},
+		{"lldp: {enabled: true}\n", ", flow_control: auto, dcbx: {version: auto}", true},
 		{asymmetric, "", true},
 		{asymmetric, ", flow_control: off", false},
 		{lossless + "pfc: {enabled: false}\n", "", false},

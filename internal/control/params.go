@@ -28,7 +28,7 @@ func params(c *config.Config, memory *umem.Memory, ring int) (dataplane.Params, 
 	p := dataplane.Params{Memory: memory, CellSize: c.Memory.Cell, Workers: max(1, len(c.Workers))}
 	p.Bridge = bridgeParams(c)
 	if c.Forwarding.FloodQueues {
-		queues := bridge.FloodQueues()
+		queues := floodQueues(c)
 		p.Floods = &queues
 	}
 	for i := range c.Ports {
@@ -36,6 +36,21 @@ func params(c *config.Config, memory *umem.Memory, ring int) (dataplane.Params, 
 	}
 	p.Budget = budget(c)
 	return p, cut(c, &p)
+}
+
+// floodQueues returns the queues of flooded frames. Frames that are lossless where they come in
+// stay in the queue of their CoS, which has no limit, and no others join them there.
+func floodQueues(c *config.Config) bridge.QueueMap {
+	queues, lossless := bridge.FloodQueues(), uint8(0)
+	for i := range c.Ports {
+		lossless |= c.Ports[i].PFC
+	}
+	for cos, queue := range queues {
+		if (1<<cos|1<<queue)&lossless != 0 {
+			queues[cos] = uint8(cos)
+		}
+	}
+	return queues
 }
 
 // RingSize returns the number of entries of each port's receive ring when a switch starts with a

@@ -12,15 +12,7 @@ import (
 // translate parses a file and builds the switch that it describes.
 func translate(t *testing.T, text string) dataplane.Params {
 	t.Helper()
-	c := parse(t, text)
-	p, err := Params(c, memoryFor(t, c))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := dataplane.NewSwitch(p); err != nil {
-		t.Fatalf("the dataplane refuses what was translated: %v", err)
-	}
-	return p
+	return translateOn(t, text, nil)
 }
 
 func TestPools(t *testing.T) {

@@ -47,9 +47,9 @@ type Params struct {
 	Accounts []cells.Params
 	Ports    []PortParams
 	Bridge   bridge.Params
-	// Floods says in which queues flooded frames wait; nil: in those of their priority. Frames of
-	// priorities that are lossless on some port always wait there, and so do those that the map
-	// sends to the queue of such a priority.
+	// Floods says in which queues flooded frames wait; nil: in those of their priority. Frames that
+	// are lossless at their egress port always wait there, and so do those sent to the queue of a
+	// priority that is. The map must spare priorities that are lossless only where they come in.
 	Floods  *bridge.QueueMap
 	Workers int // ≥ 1
 	// Budget is the most frames that an iteration of a worker handles over all its ports, before it

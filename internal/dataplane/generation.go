@@ -129,13 +129,13 @@ func (w *Worker) assemble(g *Generation, after *Generation) (*part, error) {
 	if next.budget = p.Budget; next.budget == 0 {
 		next.budget = DefaultBudget
 	}
-	account, lossless := cells.Params{CellSize: p.CellSize}, p.lossless()
+	account := cells.Params{CellSize: p.CellSize}
 	kept := 0 // buffers that never hold frames to forward
 	for i, pp := range p.Ports {
 		if pp.Vacant {
 			pp = vacant(pp.Worker)
 		}
-		port := newPort(i, pp, next.bridge, p.Floods, lossless)
+		port := newPort(i, pp, next.bridge, p.Floods)
 		port.id = g.portIDs[i]
 		next.ports = append(next.ports, port)
 		if pp.Worker != w.index {
@@ -177,9 +177,8 @@ func newAccounts(p *Params, account cells.Params, worker, buffers, kept int) (*c
 	return cells.NewManager(account)
 }
 
-// newPort builds what every worker knows of a port. lossless is the priorities that are lossless on
-// some port.
-func newPort(number int, p PortParams, b *bridge.Bridge, floods *bridge.QueueMap, lossless uint8) *port {
+// newPort builds what every worker knows of a port.
+func newPort(number int, p PortParams, b *bridge.Bridge, floods *bridge.QueueMap) *port {
 	port := &port{
 		number: number, worker: p.Worker, groups: uint16(number * Priorities), PortParams: p,
 		classifier: b.Classifier(number), egress: b.Egress(number),
@@ -189,7 +188,7 @@ func newPort(number int, p PortParams, b *bridge.Bridge, floods *bridge.QueueMap
 	for queue := range port.batches {
 		port.batches[queue] = batch{out: port, queue: uint8(queue)}
 	}
-	port.setQueues(floods, lossless) // of others' ports too: the queue of a copy for them is chosen here
+	port.setQueues(floods) // of others' ports too: the queue of a copy for them is chosen here
 	return port
 }
 
@@ -208,31 +207,18 @@ func (p *port) own(arena *sched.Arena) (err error) {
 	return err
 }
 
-// setQueues determines which queues have early detection, which of them drop nothing, and in which
-// queues flooded frames wait: never lossless and lossy frames in the same one. A frame may be
-// lossless where it came in and lossy here, so what counts is whether it is lossless on any port.
-func (p *port) setQueues(floods *bridge.QueueMap, lossless uint8) {
-	p.floods, p.spared = bridge.UnicastQueues(), lossless
+// setQueues determines which queues have early detection, and in which queues flooded frames wait:
+// never lossless and lossy frames in the same one.
+func (p *port) setQueues(floods *bridge.QueueMap) {
+	p.floods = bridge.UnicastQueues()
 	for i := range Priorities {
 		if p.Cells.Queues[i].RED.Max > 0 {
 			p.early |= 1 << i
 		}
-		if floods != nil && (1<<i|1<<floods[i])&lossless == 0 {
+		if floods != nil && !p.Cells.Groups[i].Lossless && !p.Cells.Groups[floods[i]].Lossless {
 			p.floods[i] = floods[i]
 		}
 	}
-}
-
-// lossless returns the priorities that are lossless on some port.
-func (p *Params) lossless() (set uint8) {
-	for i := range p.Ports {
-		for priority, g := range p.Ports[i].Cells.Groups {
-			if g.Lossless && !p.Ports[i].Vacant {
-				set |= 1 << priority
-			}
-		}
-	}
-	return set
 }
 
 // vacant returns the parameters of a number that no port has any more. It keeps no buffers and

@@ -585,7 +585,7 @@ func (w *Worker) enqueueEarly(out *port, id uint32) {
 func onWire(length int) int { return max(length, pfc.FrameLength) }
 
 // warn marks a frame with congestion experienced. It returns false if the frame is to be dropped
-// instead, because it can't be marked and its priority is lossless on no port.
+// instead, because it can't be marked, and is lossy both here and where it came in.
 func (w *Worker) warn(out *port, id uint32) bool {
 	f := w.frames[id]
 	start := uint64(id)<<w.shift + f.offset()
@@ -593,7 +593,7 @@ func (w *Worker) warn(out *port, id uint32) bool {
 		out.count.Marked[f.priority()]++
 		return true
 	}
-	return out.spared>>f.priority()&1 == 1
+	return w.ports[f.in()].Cells.Groups[f.priority()].Lossless || out.Cells.Groups[f.priority()].Lossless
 }
 
 // dropAdmitted drops an admitted frame at its egress port.

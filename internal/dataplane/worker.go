@@ -125,7 +125,6 @@ type port struct {
 	egress     *bridge.Egress     // what is done to frames that leave; nil: nothing
 	growth     int                // bytes that an untagged frame may grow by
 	early      uint8              // queues with early detection
-	spared     uint8              // priorities that are lossless on some port: early detection does not drop them
 	floods     bridge.QueueMap    // queues of flooded frames, by priority
 
 	batches [Priorities]batch // by queue: its frames of the current burst
