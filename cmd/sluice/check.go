@@ -228,7 +228,7 @@ func newCheckedPort(c *config.Config, p *config.Port) checkedPort {
 	if p.Peer >= 0 {
 		checked.Wire = c.Ports[p.Peer].Device
 	}
-	if p.FlowControl != config.FlowOff && p.PFC != 0 {
+	if p.Pauses() {
 		ring := control.RingSize(c)
 		checked.Pause = &checkedPause{
 			NS: int64(p.PauseTime(c.PFC.Quanta)), RefreshNS: int64(p.PauseTime(p.Refresh)),

@@ -332,7 +332,12 @@ func (p *Port) SendRate() uint64 { return min(p.Speed, p.LinkSpeed) }
 // ControlsFlow reports whether a port pauses its peer or honours its peer's pauses, or may do so
 // once it has agreed on that.
 func (c *Config) ControlsFlow(p *Port) bool {
-	return p.FlowControl == FlowAuto || p.FlowControl != FlowOff && (p.PFC != 0 || c.PFC.Asymmetric)
+	return p.Pauses() || p.FlowControl != FlowOff && c.PFC.Asymmetric
+}
+
+// Pauses reports whether a port pauses its peer, or may do so once it has agreed on that.
+func (p *Port) Pauses() bool {
+	return p.FlowControl == FlowAuto || p.FlowControl != FlowOff && p.PFC != 0
 }
 
 // Parse validates the contents of a file. name is what messages call the file. The error, if any,

@@ -686,7 +686,8 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// TestControlsFlow: a port does flow control if it pauses its peer, or honours its pauses.
+// TestControlsFlow: a port does flow control if it pauses its peer, or honours its pauses, or may
+// agree on that.
 func TestControlsFlow(t *testing.T) {
 	const lossless, asymmetric = "classes: [{cos: [3], lossless: true}]\n", "pfc: {asymmetric: true}\n"
 	for _, test := range []struct {
@@ -703,7 +704,11 @@ func TestControlsFlow(t *testing.T) {
 		{lossless + "pfc: {enabled: false}\n", "", false},
 	} {
 		c := mustParse(t, test.text+"ports: [{device: sw0, speed: 1G"+test.port+"}]\n")
-		if got := c.ControlsFlow(&c.Ports[0]); got != test.want {
+		p := &c.Ports[0]
+		if got := p.Pauses(); got != (test.want && (p.PFC != 0 || p.FlowControl == FlowAuto)) {
+			t.Errorf("%q, %q pauses its peer: %v", test.text, test.port, got)
+		}
+		if got := c.ControlsFlow(p); got != test.want {
 			t.Errorf("%q, %q: %v", test.text, test.port, got)
 		}
 	}

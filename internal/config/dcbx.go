@@ -125,7 +125,7 @@ var lldpKeys = []key[LLDP]{
 		boolean(), func(l *LLDP) *bool { return &l.Enabled }),
 	optional("interval", "30s", "the time between two messages to a peer while nothing changes",
 		duration("1s", "3600s"), func(l *LLDP) *time.Duration { return &l.Interval }),
-	optional("hold", "4", "the number of intervals for which a peer keeps a message, 65535 seconds at most",
+	optional("hold", "4", "the number of intervals for which a peer keeps a message, but no longer than 65535s",
 		integer(1, 100), func(l *LLDP) *int { return &l.Hold }),
 	optional("system_name", "", "the name of the switch; default: the host name",
 		line(255), func(l *LLDP) *string { return &l.SystemName }),

@@ -301,7 +301,8 @@ var portKeys = []key[Port]{
 		"auto: the same, but only for the CoS that they agreed on by DCBX; "+
 		"pause: they pause all traffic (IEEE 802.3x); off: no flow control",
 		choice(FlowPFC, FlowAuto, FlowPause, FlowOff), func(p *Port) *FlowControl { return &p.FlowControl }),
-	optional("lldp", "rxtx", "with lldp.enabled: whether the port sends LLDP (tx), receives it (rx), or both",
+	optional("lldp", "rxtx", "rxtx: with lldp.enabled the port sends and receives LLDP; tx: it only sends; "+
+		"rx: it only receives; off: neither",
 		choice(LLDPBoth, LLDPTransmit, LLDPReceive, LLDPOff), func(p *Port) *LLDPMode { return &p.LLDP }),
 	optional("dcbx", "{}", "data center bridging exchange: the port and its peer agree on PFC, ETS and applications",
 		mapping("dcbx of a port", portDCBXKeys), func(p *Port) *PortDCBX { return &p.DCBX }),

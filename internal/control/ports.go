@@ -115,7 +115,7 @@ func (s *Switch) stopOwnPause(p *port) {
 
 // warnOfDroppedPauses warns if pauses of a port never reach its link partner.
 func (s *Switch) warnOfDroppedPauses(p *port, driver string) {
-	if afxdp.TraitsOf(driver).DropsPauses && s.config.ControlsFlow(p.Port) {
+	if afxdp.TraitsOf(driver).DropsPauses && p.Pauses() {
 		s.log.Warn(afxdp.PausesDropped, "port", p.Device, "driver", driver)
 	}
 }
@@ -485,7 +485,7 @@ func setDown(device string) bool {
 // for: frames that find the receive ring full are lost before their class is known. It also warns
 // if the headroom is computed for a shorter response than the worker's.
 func (s *Switch) warnOfStalls(p *port) {
-	if p.FlowControl == config.FlowOff || p.PFC == 0 {
+	if !p.Pauses() {
 		return
 	}
 	if least := LeastResponse(s.config, p.Port); p.Response < least {

@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"sluice/cells/headroom"
@@ -106,7 +107,7 @@ func (e *examination) headroomOf(p *config.Port, g gap) {
 		return
 	}
 	for i := range e.Config.Classes {
-		if class := &e.Config.Classes[i]; class.Lossless {
+		if class := &e.Config.Classes[i]; slices.ContainsFunc(class.CoS, p.Lossless) {
 			e.compare(p, class, need, g)
 		}
 	}

@@ -283,7 +283,7 @@ func stop(x *Program, device string) string {
 func flowControl(e *examination, p port) {
 	pause, dcb := p.device.Pause, p.device.DCB
 	pauses := pause != nil && (pause.RX || pause.TX)
-	if afxdp.TraitsOf(p.device.Driver).DropsPauses && e.Config.ControlsFlow(p.Port) {
+	if afxdp.TraitsOf(p.device.Driver).DropsPauses && p.Pauses() {
 		e.fail(p.Device, "", "%s", afxdp.PausesDropped)
 	}
 	if pauses {
