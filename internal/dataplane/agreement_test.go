@@ -120,6 +120,52 @@ func TestBeginOfAnAgreement(t *testing.T) {
 	}
 }
 
+// TestAgreementInAFullMemory: the headroom of a new agreement is taken from shared memory that is
+// in use. Until enough of it is free, lossless frames go to headroom, and none is lost.
+func TestAgreementInAFullMemory(t *testing.T) {
+	const full = 305 // frames of 10 cells
+	r := newRig(t, 3, 1, func(p *Params) {
+		for i := range p.Ports {
+			agree(&p.Ports[i], i > 0)
+			p.Ports[i].Cells.Groups[0].Share = 10
+		}
+		p.Ports[0].Cells.Groups[lossless].Share = 10 * full
+	})
+	r.introduce()
+	for i := range full {
+		if i%100 == 0 {
+			r.pause(1, 1<<lossless, 3_000_000)
+		}
+		r.send(0, data(0, 1, lossless, 1500, i))
+		r.run(2000)
+	}
+	pool, dropped := r.s.Workers[0].Look(r.now).Pools[0], r.lost(DropIngressFull)
+	if pool.Size-pool.Used > 200 || dropped > 30 {
+		t.Fatalf("%+v, %d frames dropped: the test tests nothing", pool, dropped)
+	}
+	r.regenerate(func(p *Params) { agree(&p.Ports[0], true) })
+	r.pause(1, 1<<lossless, 3_000_000)
+	for i := range 20 {
+		r.send(0, data(0, 1, lossless, 1500, full+i))
+		r.send(2, data(2, 1, lossless, 1500, i))
+		r.run(2000)
+	}
+	for _, i := range []int{0, 2} {
+		p := r.port(i)
+		if p.LosslessDrops() != 0 || p.PausedPeer != 1<<lossless || p.Groups[lossless].Headroom < 100 ||
+			r.wires[i].A.Stats().Lost() != 0 {
+			t.Errorf("port %s: %d lossless drops, %#x is stopped, %+v", p.Name, p.LosslessDrops(), p.PausedPeer,
+				p.Groups[lossless])
+		}
+	}
+	r.resume(1, 1<<lossless)
+	r.run(2_000_000)
+	if frames, _ := r.received(1); len(frames) != full-int(dropped)+40 || r.lost(DropIngressFull) != dropped {
+		t.Errorf("%d frames arrived, want %d", len(frames), full-int(dropped)+40)
+	}
+	r.idle()
+}
+
 // TestPausesWithoutAnAgreement: pauses of a priority that is no longer agreed end at once, and
 // others are not honoured; the counters go on.
 func TestPausesWithoutAnAgreement(t *testing.T) {
