@@ -40,6 +40,7 @@ var mayImport = map[string][]string{
 	"internal/config/plaintext": {},
 	"internal/config/schema":    {"internal/prose"},
 	"internal/confine":          {},
+	"internal/dcbx":             {},
 	"internal/ethtool":          {},
 	"internal/journal":          {},
 	"internal/lldp":             {},
