@@ -169,7 +169,7 @@ func legacyApps(v Version, apps []App) (all []legacyApp) {
 		i := slices.IndexFunc(all, func(o legacyApp) bool { return o.App == key })
 		if i < 0 {
 			if i = len(all); i == MaxApps {
-				break
+				continue
 			}
 			all = append(all, legacyApp{App: key})
 		}

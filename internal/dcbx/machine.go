@@ -74,6 +74,7 @@ func (m *Machine) adopt(c Config) {
 	for p := range c.ETS.TC {
 		c.ETS.TC[p] &= 7
 	}
+	c.PFC.Capability = min(c.PFC.Capability, 15)
 	for i := range c.Apps {
 		c.Apps[i].Priority &= 7
 	}
@@ -253,7 +254,7 @@ func (m *Machine) choose() {
 // lower of both ends' highest has yet to receive ours.
 func (m *Machine) acknowledge() {
 	c := m.peer.control
-	if !m.peer.hasControl || c.oper != operVersion {
+	if c == nil || c.oper != operVersion {
 		return
 	}
 	m.myAck = c.ack

@@ -12,15 +12,14 @@ type remote struct {
 
 // message is what an LLDPDU says in one version of DCBX.
 type message struct {
-	sent       [versions]bool // versions of which it has TLVs
-	hasControl bool           // CEE and CIN
-	control    control
-	features   [Features]remote
-	pfc        PFC
-	ets        ETS // IEEE: what the peer runs
-	cin        cinGroups
-	apps       []App // sorted
-	counts     [Errors]uint64
+	sent     [versions]bool // versions of which it has TLVs
+	control  *control       // CEE and CIN; nil: the whole TLV is not usable
+	features [Features]remote
+	pfc      PFC
+	ets      ETS // IEEE: what the peer runs
+	cin      cinGroups
+	apps     []App // sorted
+	counts   [Errors]uint64
 
 	recommends   bool // IEEE
 	recommend    ETS
@@ -70,10 +69,10 @@ func (m *message) once(f Feature) bool {
 	return true
 }
 
-// twice notes that a TLV for all features was sent twice.
+// twice notes that a TLV or sub-TLV that is for all features was sent twice.
 func (m *message) twice() {
 	m.counts[ErrDuplicate]++
-	m.hasControl = false
+	m.control = nil
 	for f := range m.features {
 		m.features[f] = remote{twice: true, err: ErrDuplicate}
 	}
@@ -123,7 +122,7 @@ func (m *message) legacy(v Version, tlv []byte) {
 		m.broken(ErrLength)
 		return
 	}
-	controls := 0
+	controls, wrong := 0, ErrControl
 	var apps [len(cinApps)]bool
 	for b := tlv[headerLength:]; len(b) > 0; {
 		kind, value, rest, err := cutTLV(b)
@@ -135,10 +134,9 @@ func (m *message) legacy(v Version, tlv []byte) {
 		switch kind {
 		case subControl:
 			controls++
-			if m.control, err = decodeControl(value); err != 0 {
-				m.counts[err]++
-			}
-			m.hasControl = err == 0
+			var c control
+			c, wrong = decodeControl(value)
+			m.control = &c
 		case subGroups, subPFC:
 			m.feature(v, kind, value)
 		case subAppCEE:
@@ -154,15 +152,15 @@ func (m *message) legacy(v Version, tlv []byte) {
 	switch {
 	case controls > 1:
 		m.twice()
-	case controls == 0:
-		m.counts[ErrControl]++
+	case wrong != 0:
+		m.broken(wrong)
 	}
 }
 
 // broken notes that a TLV is not readable at all.
 func (m *message) broken(err Error) {
 	m.counts[err]++
-	m.hasControl = false
+	m.control = nil
 	for f := range m.features {
 		m.features[f] = remote{err: err}
 	}

@@ -73,8 +73,8 @@ func (m *Machine) Status() Status {
 		}
 		s.Control = &Control{SeqNo: m.seq, AckNo: m.ack, MyAckNo: m.myAck, Acknowledged: !changed,
 			UnsentConfigured: changed && m.seq != m.myAck && m.started}
-		if m.peer != nil && m.peer.hasControl {
-			c := &m.peer.control
+		if m.peer != nil && m.peer.control != nil {
+			c := m.peer.control
 			s.Control.PeerHasControl = true
 			s.Control.PeerOperVersion, s.Control.PeerMaxVersion, s.Control.PeerSeqNo = c.oper, c.max, c.seq
 		}
@@ -88,7 +88,7 @@ func (m *Machine) Status() Status {
 // omitted returns the applications that the version cannot carry.
 func (m *Machine) omitted() (out []App) {
 	if !m.version.legacy() {
-		return slices.Clone(m.cfg.Apps[min(len(m.cfg.Apps), MaxApps):])
+		return append(out, m.cfg.Apps[min(len(m.cfg.Apps), MaxApps):]...)
 	}
 	can := legacyApps(m.version, m.cfg.Apps)
 	for _, a := range m.cfg.Apps {
