@@ -68,7 +68,7 @@ func cutTLV(b []byte) (kind int, value, rest []byte, err Error) {
 	return head >> 9, b[:head&0x1ff], b[head&0x1ff:], 0
 }
 
-func flag(on bool, bit uint8) uint8 {
+func bitIf(on bool, bit uint8) uint8 {
 	if on {
 		return bit
 	}
@@ -86,7 +86,7 @@ func appendETS(b []byte, subtype, first uint8, e *ETS) []byte {
 
 func appendPFC(b []byte, willing bool, p PFC) []byte {
 	b = append(append(b, ouiIEEE[:]...), subtypePFC)
-	return append(b, flag(willing, 0x80)|flag(p.MBC, 0x40)|p.Capability&0xf, p.Priorities)
+	return append(b, bitIf(willing, 0x80)|bitIf(p.MBC, 0x40)|p.Capability&0xf, p.Priorities)
 }
 
 func appendApps(b []byte, apps []App) []byte {

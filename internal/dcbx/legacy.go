@@ -76,7 +76,7 @@ type header struct {
 
 func (h header) append(b []byte) []byte {
 	return append(b, operVersion, operVersion,
-		flag(h.enabled, flagEnable)|flag(h.willing, flagWilling)|flag(h.failed, flagError), h.subtype)
+		bitIf(h.enabled, flagEnable)|bitIf(h.willing, flagWilling)|bitIf(h.failed, flagError), h.subtype)
 }
 
 // decodeHeader decodes the header of a feature, which b is long enough for.

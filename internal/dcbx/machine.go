@@ -347,7 +347,7 @@ func (m *Machine) encode(f Feature) []byte {
 		p.Priorities = r.shown
 		return appendTLV(nil, typeOrg, appendPFC(nil, willing, p))
 	case FeatureETS:
-		first := flag(willing, 0x80) | flag(m.cfg.ETS.CBS, 0x40) | m.cfg.ETS.MaxTCs&7
+		first := bitIf(willing, 0x80) | bitIf(m.cfg.ETS.CBS, 0x40) | m.cfg.ETS.MaxTCs&7
 		b := appendTLV(nil, typeOrg, appendETS(nil, subtypeETS, first, &r.values.ETS))
 		return appendTLV(b, typeOrg, appendETS(nil, subtypeRecommend, 0, &m.cfg.ETS))
 	}
