@@ -417,10 +417,15 @@ func TestIgnored(t *testing.T) {
 	if got := state(m, FeaturePFC); got != StateLocal {
 		t.Errorf("after a change: %v", got)
 	}
-	m.LinkDown()
-	m.Receive(testPeer, peer)
-	if got := state(m, FeaturePFC); got != StateLocal {
-		t.Errorf("after a link down: %v", got)
+	for what, end := range map[string]func(){"link down": m.LinkDown, "expiry": m.Expire} {
+		for range maxIgnored {
+			m.Receive(testPeer, peer)
+		}
+		end()
+		m.Receive(testPeer, peer)
+		if got := state(m, FeaturePFC); got != StateLocal {
+			t.Errorf("after %s: %v", what, got)
+		}
 	}
 }
 

@@ -1,0 +1,218 @@
+package dcbx
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+)
+
+// goodTLVs returns what a peer of testConfig sends in a version.
+func goodTLVs(t testing.TB, v Version) (tlvs [][]byte) {
+	t.Helper()
+	for _, h := range vectors[v] {
+		tlvs = append(tlvs, unhex(t, h))
+	}
+	return tlvs
+}
+
+// TestErrors: what is wrong has a name, and the feature does not run.
+func TestErrors(t *testing.T) {
+	head := "020a 00 00 00000001 00000001"
+	groups := "0411 00 00 80 00 000100ff 283c000000000000 08"
+	pfc := "0606 00 00 80 00 08 08"
+	for _, c := range []struct {
+		name string
+		v    Version
+		tlvs []string
+		f    Feature
+		err  Error
+		n    uint64 // errors
+	}{
+		{"class 8", IEEE, []string{"0080c2 09 00 80010022 283c000000000000 0202000000000000"}, FeatureETS, ErrClass, 1},
+		{"class 15", IEEE, []string{"0080c2 09 00 0001002f 283c000000000000 0202000000000000"}, FeatureETS, ErrClass, 1},
+		{"99 %", IEEE, []string{"0080c2 09 00 00010022 283b000000000000 0202000000000000"}, FeatureETS, ErrBandwidth, 1},
+		{"356 %", IEEE, []string{"0080c2 09 00 00010022 286464640c000000 0202020202000000"}, FeatureETS, ErrBandwidth, 1},
+		{"0 %", IEEE, []string{"0080c2 09 00 00010022 0000000000000000 0202000000000000"}, FeatureETS, ErrBandwidth, 1},
+		{"recommendation of 99 %", IEEE, []string{"0080c2 0a 00 00010022 283b000000000000 0202000000000000"}, FeatureETS,
+			ErrBandwidth, 1},
+		{"short ETS", IEEE, []string{"0080c2 09 00 00010022 283c000000000000 02020000000000"}, FeatureETS, ErrLength, 1},
+		{"long ETS", IEEE, []string{"0080c2 09 00 00010022 283c000000000000 020200000000000000"}, FeatureETS, ErrLength, 1},
+		{"short PFC", IEEE, []string{"0080c2 0b 08"}, FeaturePFC, ErrLength, 1},
+		{"long PFC", IEEE, []string{"0080c2 0b 08 08 00"}, FeaturePFC, ErrLength, 1},
+		{"cut application", IEEE, []string{"0080c2 0c 00 61 8906 61 89"}, FeatureApp, ErrLength, 1},
+		{"no reserved byte", IEEE, []string{"0080c2 0c"}, FeatureApp, ErrLength, 1},
+		{"PFC twice", IEEE, []string{"0080c2 0b 08 08", "0080c2 0b 08 08"}, FeaturePFC, ErrDuplicate, 1},
+		{"PFC thrice", IEEE, []string{"0080c2 0b 08 08", "0080c2 0b 08 08", "0080c2 0b 08 08"}, FeaturePFC, ErrDuplicate, 2},
+		{"bad, then good PFC", IEEE, []string{"0080c2 0b 08", "0080c2 0b 08 08"}, FeaturePFC, ErrDuplicate, 2},
+
+		{"PGID 8", CEE, []string{"001b21 02" + head + "0411 00 00 80 00 00010088 283c000000000000 08"}, FeatureETS, ErrGroup, 1},
+		{"PGID 14", CEE, []string{"001b21 02" + head + "0411 00 00 80 00 e00100ff 283c000000000000 08"}, FeatureETS, ErrGroup, 1},
+		{"101 %", CEE, []string{"001b21 02" + head + "0411 00 00 80 00 000100ff 293c000000000000 08"}, FeatureETS, ErrBandwidth, 1},
+		{"0 %", CEE, []string{"001b21 02" + head + "0411 00 00 80 00 000100ff 0000000000000000 08"}, FeatureETS, ErrBandwidth, 1},
+		{"length of CIN", CEE, []string{"001b21 02" + head + "0605 00 00 80 00 08"}, FeaturePFC, ErrLength, 1},
+		{"header only", CEE, []string{"001b21 02" + head + "0604 00 00 80 00"}, FeaturePFC, ErrLength, 1},
+		{"no header", CEE, []string{"001b21 02" + head + "0600"}, FeaturePFC, ErrLength, 1},
+		{"cut application", CEE, []string{"001b21 02" + head + "0809 00 00 80 00 8906 00 1b21"}, FeatureApp, ErrLength, 1},
+		{"length beyond the end", CEE, []string{"001b21 02" + head + pfc + "0412 00 00 80 00 000100ff 283c000000000000 08"},
+			FeaturePFC, ErrTruncated, 1},
+		{"one byte behind", CEE, []string{"001b21 02" + head + pfc + "00"}, FeaturePFC, ErrTruncated, 1},
+		{"no control", CEE, []string{"001b21 02" + pfc}, FeaturePFC, ErrControl, 1},
+		{"short control", CEE, []string{"001b21 02 0209 00 00 00000001 000000" + pfc}, FeaturePFC, ErrLength, 1},
+		{"control twice", CEE, []string{"001b21 02" + head + pfc + head}, FeaturePFC, ErrDuplicate, 1},
+		{"PFC twice", CEE, []string{"001b21 02" + head + pfc + groups + pfc}, FeaturePFC, ErrDuplicate, 1},
+		{"TLV twice", CEE, []string{"001b21 02" + head + pfc, "001b21 02" + head}, FeaturePFC, ErrDuplicate, 1},
+		{"nothing", CEE, []string{"001b21 02"}, FeaturePFC, ErrControl, 1},
+
+		{"bandwidth of groups", CIN, []string{"001b21 01" + head +
+			"041c 00 00 80 00 283b000000000000 0014 0014 0014 2064 0014 0014 5000 5000"}, FeatureETS, ErrBandwidth, 1},
+		{"shares of a group", CIN, []string{"001b21 01" + head +
+			"041c 00 00 80 00 283c000000000000 0014 0014 0014 2064 0014 0015 5000 5000"}, FeatureETS, ErrBandwidth, 1},
+		{"no shares", CIN, []string{"001b21 01" + head +
+			"041c 00 00 80 00 283c000000000000 0014 0014 0014 2000 0014 0014 5000 5000"}, FeatureETS, ErrBandwidth, 1},
+		{"strict 3", CIN, []string{"001b21 01" + head +
+			"041c 00 00 80 00 283c000000000000 0014 0014 0014 3864 0014 0014 5000 5000"}, FeatureETS, ErrStrict, 1},
+		{"length of CEE", CIN, []string{"001b21 01" + head + pfc}, FeaturePFC, ErrLength, 1},
+		{"long application", CIN, []string{"001b21 01" + head + "0a06 00 00 80 00 08 08"}, FeatureApp, ErrLength, 1},
+		{"application twice", CIN, []string{"001b21 01" + head + "0a05 00 00 80 00 08 0a05 00 00 80 02 08 0a05 00 00 80 00 08"},
+			FeatureApp, ErrDuplicate, 1},
+	} {
+		var tlvs [][]byte
+		for _, h := range c.tlvs {
+			tlvs = append(tlvs, unhex(t, h))
+		}
+		cfg := testConfig(c.v)
+		cfg.Willing = willing(true)
+		m := NewMachine(cfg)
+		for range 3 { // the control sub-TLV acknowledges SeqNo 1
+			m.Receive(testPeer, tlvs)
+		}
+		s := m.Status()
+		f := s.Features[c.f]
+		total := uint64(0)
+		for _, n := range s.Errors {
+			total += n
+		}
+		if f.Error != c.err || s.Errors[c.err] == 0 || total != 3*c.n || f.Source != Off || f.Peer.Present {
+			t.Errorf("%s %s: %+v, errors %d", c.v, c.name, f, s.Errors)
+		}
+		want := StateAbsent
+		if c.err == ErrDuplicate {
+			want = StateDuplicate
+		}
+		if f.State != want || f.Why == "" {
+			t.Errorf("%s %s: %v, %q", c.v, c.name, f.State, f.Why)
+		}
+		if c.v.legacy() && f.Local.Error != (c.v == CEE || c.err == ErrDuplicate) {
+			t.Errorf("%s %s: error flag %v", c.v, c.name, f.Local.Error)
+		}
+	}
+}
+
+// TestRestOfABadMessage: a bad feature leaves the others as they are.
+func TestRestOfABadMessage(t *testing.T) {
+	for _, v := range []Version{CEE, CIN} {
+		m := NewMachine(testConfig(v))
+		bad := scriptedFeature(v, FeatureETS, plain, true)
+		bad[len(bad)-2] = 0xff
+		bad[6] = 0xff
+		settle(t, m, v, bad, scriptedFeature(v, FeaturePFC, plain, true))
+		if got := m.Status(); got.Features[FeaturePFC].State != StateAgreed || got.Features[FeatureETS].Source != Off ||
+			got.Features[FeatureETS].Error == 0 {
+			t.Errorf("%v: %+v", v, got.Features)
+		}
+	}
+}
+
+// TestCutEverywhere: TLVs that are cut at any byte, and sub-TLVs with any length, are survived; no
+// cut one is taken for a whole.
+func TestCutEverywhere(t *testing.T) {
+	for _, v := range []Version{IEEE, CEE, CIN} {
+		good := goodTLVs(t, v)
+		whole := parse(v, good)
+		for i := range good {
+			for n := range good[i] {
+				tlvs := slices.Clone(good)
+				tlvs[i] = good[i][:n]
+				m := NewMachine(testConfig(v))
+				m.Receive(testPeer, tlvs)
+				m.TLVs(nil)
+				if got := parse(v, tlvs); fmt.Sprint(*got) == fmt.Sprint(*whole) {
+					t.Errorf("%v: TLV %d cut to %d bytes is as good as whole", v, i, n)
+				}
+			}
+		}
+		if !v.legacy() {
+			continue
+		}
+		for at := headerLength; at < len(good[0])-1; at++ {
+			for value := range 256 {
+				tlv := bytes.Clone(good[0])
+				tlv[at] = byte(value)
+				m := NewMachine(testConfig(v))
+				m.Receive(testPeer, [][]byte{tlv})
+				m.Status()
+			}
+		}
+	}
+}
+
+// TestOnlyOneOfABatch: of several LLDPDUs the latest counts alone.
+func TestOnlyOneOfABatch(t *testing.T) {
+	m := NewMachine(testConfig(IEEE))
+	good := goodTLVs(t, IEEE)
+	m.Receive(testPeer, good)
+	m.Receive(testPeer, good[2:3]) // PFC alone
+	s := m.Status().Features
+	if s[FeaturePFC].State != StateAgreed || s[FeatureETS].State != StateAbsent || s[FeatureApp].State != StateAbsent ||
+		s[FeatureETS].Peer.Present || s[FeatureETS].Peer.Recommends || len(s[FeatureApp].Peer.Apps) > 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestMemoryIsBounded: neither many LLDPDUs nor long ones make a Machine grow.
+func TestMemoryIsBounded(t *testing.T) {
+	for _, v := range []Version{IEEE, CEE, CIN} {
+		huge := slices.Concat(goodTLVs(t, v)[0], bytes.Repeat([]byte{0xff}, 1<<16))
+		var many [][]byte
+		for range 10000 {
+			many = append(many, goodTLVs(t, v)...)
+		}
+		app := bytes.Repeat([]byte{0x61, 0x89, 0x06}, 1<<14)
+		many = append(many, slices.Concat([]byte{0, 0x80, 0xc2, 0x0c, 0}, app))
+		m := NewMachine(testConfig(v))
+		for _, tlvs := range [][][]byte{{huge}, many} {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			m.Receive(testPeer, tlvs)
+			runtime.ReadMemStats(&after)
+			if n := after.TotalAlloc - before.TotalAlloc; n > 64<<10 {
+				t.Errorf("%v: %d bytes for an LLDPDU", v, n)
+			}
+		}
+		if s := m.Status(); s.Features[FeaturePFC].Source != Off {
+			t.Errorf("%v: %+v", v, s)
+		}
+		good := goodTLVs(t, v)
+		m.Receive(testPeer, good)
+		if n := testing.AllocsPerRun(100, func() { m.Receive(testPeer, good) }); n > 60 {
+			t.Errorf("%v: %v allocations for an LLDPDU", v, n)
+		}
+		if len(m.raw) > maxRaw {
+			t.Errorf("%v: keeps %d TLVs", v, len(m.raw))
+		}
+	}
+}
+
+func BenchmarkReceive(b *testing.B) {
+	for _, v := range []Version{IEEE, CEE, CIN} {
+		b.Run(v.String(), func(b *testing.B) {
+			m, tlvs := NewMachine(testConfig(v)), goodTLVs(b, v)
+			b.ReportAllocs()
+			for b.Loop() {
+				m.Receive(testPeer, tlvs)
+			}
+		})
+	}
+}
