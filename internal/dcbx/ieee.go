@@ -121,13 +121,13 @@ func decodeETS(tlv []byte) (e ETS, first uint8, err Error) {
 // sums reports whether the bandwidths of the classes of TSAETS sum to 100 %, if there are any such
 // classes. Bandwidths of other classes mean nothing.
 func (e *ETS) sums() bool {
-	sum, any := 0, false
+	sum, found := 0, false
 	for tc, tsa := range e.TSA {
 		if tsa == TSAETS {
-			sum, any = sum+int(e.Bandwidth[tc]), true
+			sum, found = sum+int(e.Bandwidth[tc]), true
 		}
 	}
-	return !any || sum == 100
+	return !found || sum == 100
 }
 
 func decodePFC(tlv []byte) (p PFC, willing bool, err Error) {

@@ -4,12 +4,12 @@ package dcbx
 type want uint8
 
 const (
-	any want = iota
+	either want = iota
 	no
 	yes
 )
 
-func (w want) holds(fact bool) bool { return w == any || (w == yes) == fact }
+func (w want) holds(fact bool) bool { return w == either || (w == yes) == fact }
 
 // side says which end takes the other's configuration.
 type side uint8
@@ -67,17 +67,17 @@ type rule struct {
 // the first rule that holds decides. Every combination of facts has one.
 var rules = [...]rule{
 	// sends, peer does, twice, enabled, side, compatible, peer's error: runs, error, state
-	{no, any, any, any, anySide, any, any, Local, never, StateLocal},
-	{yes, no, any, any, anySide, any, any, Off, inCEE, StateAbsent},
-	{yes, yes, yes, any, anySide, any, any, Off, always, StateDuplicate},
-	{yes, yes, no, no, anySide, any, any, Off, never, StateOff},
-	{yes, yes, no, yes, takes, any, no, Peer, never, StatePeer},
-	{yes, yes, no, yes, takes, any, yes, Off, never, StatePeerError},
-	{yes, yes, no, yes, gives, any, no, Local, never, StateLocal},
-	{yes, yes, no, yes, gives, any, yes, Off, never, StatePeerError},
+	{no, either, either, either, anySide, either, either, Local, never, StateLocal},
+	{yes, no, either, either, anySide, either, either, Off, inCEE, StateAbsent},
+	{yes, yes, yes, either, anySide, either, either, Off, always, StateDuplicate},
+	{yes, yes, no, no, anySide, either, either, Off, never, StateOff},
+	{yes, yes, no, yes, takes, either, no, Peer, never, StatePeer},
+	{yes, yes, no, yes, takes, either, yes, Off, never, StatePeerError},
+	{yes, yes, no, yes, gives, either, no, Local, never, StateLocal},
+	{yes, yes, no, yes, gives, either, yes, Off, never, StatePeerError},
 	{yes, yes, no, yes, equal, yes, no, Local, never, StateAgreed},
 	{yes, yes, no, yes, equal, yes, yes, Off, never, StatePeerError},
-	{yes, yes, no, yes, equal, no, any, Off, always, StateMismatch},
+	{yes, yes, no, yes, equal, no, either, Off, always, StateMismatch},
 }
 
 // decide returns the rule that holds.
