@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -17,69 +18,66 @@ func goodTLVs(t testing.TB, v Version) (tlvs [][]byte) {
 	return tlvs
 }
 
+// bad are TLVs with an error, separated by bars; names stand for parts of them.
+var bad = []struct {
+	name string
+	v    Version
+	f    Feature
+	err  Error
+	n    uint64 // errors
+	tlvs string
+}{
+	{"class 8", IEEE, FeatureETS, ErrClass, 1, "ETSC 00 80010022 283c000000000000 0202000000000000"},
+	{"class 15", IEEE, FeatureETS, ErrClass, 1, "ETSC 00 0001002f 283c000000000000 0202000000000000"},
+	{"99 %", IEEE, FeatureETS, ErrBandwidth, 1, "ETSC 00 00010022 283b000000000000 0202000000000000"},
+	{"356 %", IEEE, FeatureETS, ErrBandwidth, 1, "ETSC 00 00010022 286464640c000000 0202020202000000"},
+	{"0 %", IEEE, FeatureETS, ErrBandwidth, 1, "ETSC 00 00010022 0000000000000000 0202000000000000"},
+	{"recommended", IEEE, FeatureETS, ErrBandwidth, 1, "ETSR 00 00010022 283b000000000000 0202000000000000"},
+	{"short ETS", IEEE, FeatureETS, ErrLength, 1, "ETSC 00 00010022 283c000000000000 02020000000000"},
+	{"long ETS", IEEE, FeatureETS, ErrLength, 1, "ETSC 00 00010022 283c000000000000 020200000000000000"},
+	{"short PFC", IEEE, FeaturePFC, ErrLength, 1, "0080c2 0b 08"},
+	{"long PFC", IEEE, FeaturePFC, ErrLength, 1, "0080c2 0b 08 08 00"},
+	{"cut application", IEEE, FeatureApp, ErrLength, 1, "0080c2 0c 00 61 8906 61 89"},
+	{"no reserved byte", IEEE, FeatureApp, ErrLength, 1, "0080c2 0c"},
+	{"PFC twice", IEEE, FeaturePFC, ErrDuplicate, 1, "0080c2 0b 08 08|0080c2 0b 08 08"},
+	{"PFC thrice", IEEE, FeaturePFC, ErrDuplicate, 2, "0080c2 0b 08 08|0080c2 0b 08 08|0080c2 0b 08 08"},
+	{"bad, then good PFC", IEEE, FeaturePFC, ErrDuplicate, 2, "0080c2 0b 08|0080c2 0b 08 08"},
+
+	{"PGID 8", CEE, FeatureETS, ErrGroup, 1, "CEE HEAD GROUPS 00010088 283c000000000000 08"},
+	{"PGID 14", CEE, FeatureETS, ErrGroup, 1, "CEE HEAD GROUPS e00100ff 283c000000000000 08"},
+	{"101 %", CEE, FeatureETS, ErrBandwidth, 1, "CEE HEAD GROUPS 000100ff 293c000000000000 08"},
+	{"0 %", CEE, FeatureETS, ErrBandwidth, 1, "CEE HEAD GROUPS 000100ff 0000000000000000 08"},
+	{"length of CIN", CEE, FeaturePFC, ErrLength, 1, "CEE HEAD 0605 00 00 80 00 08"},
+	{"header only", CEE, FeaturePFC, ErrLength, 1, "CEE HEAD 0604 00 00 80 00"},
+	{"no header", CEE, FeaturePFC, ErrLength, 1, "CEE HEAD 0600"},
+	{"cut application", CEE, FeatureApp, ErrLength, 1, "CEE HEAD 0809 00 00 80 00 8906 00 1b21"},
+	{"length beyond the end", CEE, FeaturePFC, ErrTruncated, 1, "CEE HEAD PFC 0412 00 00 80 00 000100ff 283c"},
+	{"one byte behind", CEE, FeaturePFC, ErrTruncated, 1, "CEE HEAD PFC 00"},
+	{"no control", CEE, FeaturePFC, ErrControl, 1, "CEE PFC"},
+	{"short control", CEE, FeaturePFC, ErrLength, 1, "CEE 0209 00 00 00000001 000000 PFC"},
+	{"control twice", CEE, FeaturePFC, ErrDuplicate, 1, "CEE HEAD PFC HEAD"},
+	{"PFC twice", CEE, FeaturePFC, ErrDuplicate, 1, "CEE HEAD PFC GROUPS 000100ff 283c000000000000 08 PFC"},
+	{"TLV twice", CEE, FeaturePFC, ErrDuplicate, 1, "CEE HEAD PFC|CEE HEAD"},
+	{"nothing", CEE, FeaturePFC, ErrControl, 1, "CEE"},
+
+	{"sum of groups", CIN, FeatureETS, ErrBandwidth, 1, "CIN HEAD BWG 283b000000000000 0014 0014 0014 2064 REST"},
+	{"sum of a group", CIN, FeatureETS, ErrBandwidth, 1, "CIN HEAD BWG 283c000000000000 0014 0014 0015 2064 REST"},
+	{"no shares", CIN, FeatureETS, ErrBandwidth, 1, "CIN HEAD BWG 283c000000000000 0014 0014 0014 2000 REST"},
+	{"strict 3", CIN, FeatureETS, ErrStrict, 1, "CIN HEAD BWG 283c000000000000 0014 0014 0014 3864 REST"},
+	{"length of CEE", CIN, FeaturePFC, ErrLength, 1, "CIN HEAD PFC"},
+	{"long application", CIN, FeatureApp, ErrLength, 1, "CIN HEAD 0a06 00 00 80 00 08 08"},
+	{"application twice", CIN, FeatureApp, ErrDuplicate, 1, "CIN HEAD FCOE 0a05 00 00 80 02 08 FCOE"},
+}
+
+var badParts = strings.NewReplacer("ETSC", "0080c2 09", "ETSR", "0080c2 0a", "CEE", "001b21 02", "CIN", "001b21 01",
+	"HEAD", "020a 00 00 00000001 00000001", "GROUPS", "0411 00 00 80 00", "PFC", "0606 00 00 80 00 08 08",
+	"BWG", "041c 00 00 80 00", "REST", "0014 0014 5000 5000", "FCOE", "0a05 00 00 80 00 08")
+
 // TestErrors: what is wrong has a name, and the feature does not run.
 func TestErrors(t *testing.T) {
-	head := "020a 00 00 00000001 00000001"
-	groups := "0411 00 00 80 00 000100ff 283c000000000000 08"
-	pfc := "0606 00 00 80 00 08 08"
-	for _, c := range []struct {
-		name string
-		v    Version
-		tlvs []string
-		f    Feature
-		err  Error
-		n    uint64 // errors
-	}{
-		{"class 8", IEEE, []string{"0080c2 09 00 80010022 283c000000000000 0202000000000000"}, FeatureETS, ErrClass, 1},
-		{"class 15", IEEE, []string{"0080c2 09 00 0001002f 283c000000000000 0202000000000000"}, FeatureETS, ErrClass, 1},
-		{"99 %", IEEE, []string{"0080c2 09 00 00010022 283b000000000000 0202000000000000"}, FeatureETS, ErrBandwidth, 1},
-		{"356 %", IEEE, []string{"0080c2 09 00 00010022 286464640c000000 0202020202000000"}, FeatureETS, ErrBandwidth, 1},
-		{"0 %", IEEE, []string{"0080c2 09 00 00010022 0000000000000000 0202000000000000"}, FeatureETS, ErrBandwidth, 1},
-		{"recommendation of 99 %", IEEE, []string{"0080c2 0a 00 00010022 283b000000000000 0202000000000000"}, FeatureETS,
-			ErrBandwidth, 1},
-		{"short ETS", IEEE, []string{"0080c2 09 00 00010022 283c000000000000 02020000000000"}, FeatureETS, ErrLength, 1},
-		{"long ETS", IEEE, []string{"0080c2 09 00 00010022 283c000000000000 020200000000000000"}, FeatureETS, ErrLength, 1},
-		{"short PFC", IEEE, []string{"0080c2 0b 08"}, FeaturePFC, ErrLength, 1},
-		{"long PFC", IEEE, []string{"0080c2 0b 08 08 00"}, FeaturePFC, ErrLength, 1},
-		{"cut application", IEEE, []string{"0080c2 0c 00 61 8906 61 89"}, FeatureApp, ErrLength, 1},
-		{"no reserved byte", IEEE, []string{"0080c2 0c"}, FeatureApp, ErrLength, 1},
-		{"PFC twice", IEEE, []string{"0080c2 0b 08 08", "0080c2 0b 08 08"}, FeaturePFC, ErrDuplicate, 1},
-		{"PFC thrice", IEEE, []string{"0080c2 0b 08 08", "0080c2 0b 08 08", "0080c2 0b 08 08"}, FeaturePFC, ErrDuplicate, 2},
-		{"bad, then good PFC", IEEE, []string{"0080c2 0b 08", "0080c2 0b 08 08"}, FeaturePFC, ErrDuplicate, 2},
-
-		{"PGID 8", CEE, []string{"001b21 02" + head + "0411 00 00 80 00 00010088 283c000000000000 08"}, FeatureETS, ErrGroup, 1},
-		{"PGID 14", CEE, []string{"001b21 02" + head + "0411 00 00 80 00 e00100ff 283c000000000000 08"}, FeatureETS, ErrGroup, 1},
-		{"101 %", CEE, []string{"001b21 02" + head + "0411 00 00 80 00 000100ff 293c000000000000 08"}, FeatureETS, ErrBandwidth, 1},
-		{"0 %", CEE, []string{"001b21 02" + head + "0411 00 00 80 00 000100ff 0000000000000000 08"}, FeatureETS, ErrBandwidth, 1},
-		{"length of CIN", CEE, []string{"001b21 02" + head + "0605 00 00 80 00 08"}, FeaturePFC, ErrLength, 1},
-		{"header only", CEE, []string{"001b21 02" + head + "0604 00 00 80 00"}, FeaturePFC, ErrLength, 1},
-		{"no header", CEE, []string{"001b21 02" + head + "0600"}, FeaturePFC, ErrLength, 1},
-		{"cut application", CEE, []string{"001b21 02" + head + "0809 00 00 80 00 8906 00 1b21"}, FeatureApp, ErrLength, 1},
-		{"length beyond the end", CEE, []string{"001b21 02" + head + pfc + "0412 00 00 80 00 000100ff 283c000000000000 08"},
-			FeaturePFC, ErrTruncated, 1},
-		{"one byte behind", CEE, []string{"001b21 02" + head + pfc + "00"}, FeaturePFC, ErrTruncated, 1},
-		{"no control", CEE, []string{"001b21 02" + pfc}, FeaturePFC, ErrControl, 1},
-		{"short control", CEE, []string{"001b21 02 0209 00 00 00000001 000000" + pfc}, FeaturePFC, ErrLength, 1},
-		{"control twice", CEE, []string{"001b21 02" + head + pfc + head}, FeaturePFC, ErrDuplicate, 1},
-		{"PFC twice", CEE, []string{"001b21 02" + head + pfc + groups + pfc}, FeaturePFC, ErrDuplicate, 1},
-		{"TLV twice", CEE, []string{"001b21 02" + head + pfc, "001b21 02" + head}, FeaturePFC, ErrDuplicate, 1},
-		{"nothing", CEE, []string{"001b21 02"}, FeaturePFC, ErrControl, 1},
-
-		{"bandwidth of groups", CIN, []string{"001b21 01" + head +
-			"041c 00 00 80 00 283b000000000000 0014 0014 0014 2064 0014 0014 5000 5000"}, FeatureETS, ErrBandwidth, 1},
-		{"shares of a group", CIN, []string{"001b21 01" + head +
-			"041c 00 00 80 00 283c000000000000 0014 0014 0014 2064 0014 0015 5000 5000"}, FeatureETS, ErrBandwidth, 1},
-		{"no shares", CIN, []string{"001b21 01" + head +
-			"041c 00 00 80 00 283c000000000000 0014 0014 0014 2000 0014 0014 5000 5000"}, FeatureETS, ErrBandwidth, 1},
-		{"strict 3", CIN, []string{"001b21 01" + head +
-			"041c 00 00 80 00 283c000000000000 0014 0014 0014 3864 0014 0014 5000 5000"}, FeatureETS, ErrStrict, 1},
-		{"length of CEE", CIN, []string{"001b21 01" + head + pfc}, FeaturePFC, ErrLength, 1},
-		{"long application", CIN, []string{"001b21 01" + head + "0a06 00 00 80 00 08 08"}, FeatureApp, ErrLength, 1},
-		{"application twice", CIN, []string{"001b21 01" + head + "0a05 00 00 80 00 08 0a05 00 00 80 02 08 0a05 00 00 80 00 08"},
-			FeatureApp, ErrDuplicate, 1},
-	} {
+	for _, c := range bad {
 		var tlvs [][]byte
-		for _, h := range c.tlvs {
+		for _, h := range strings.Split(badParts.Replace(c.tlvs), "|") {
 			tlvs = append(tlvs, unhex(t, h))
 		}
 		cfg := testConfig(c.v)

@@ -155,7 +155,8 @@ func TestAuto(t *testing.T) {
 	m := NewMachine(testConfig(Auto))
 	check := func(what string, v Version, s State, why string) {
 		t.Helper()
-		if got := m.Status(); got.Version != v || !strings.Contains(got.Why, why) || got.Features[FeaturePFC].State != s {
+		if got := m.Status(); got.Version != v || !strings.Contains(got.Why, why) ||
+			got.Features[FeaturePFC].State != s {
 			t.Errorf("%s: %v (%s), %+v", what, got.Version, got.Why, got.Features[FeaturePFC])
 		}
 		only := [versions]bool{}
@@ -219,7 +220,8 @@ func TestIEEEWithoutPeer(t *testing.T) {
 			want = StateMultiple
 		}
 		s := m.Status().Features
-		if s[FeaturePFC].State != want || s[FeaturePFC].Operational.PFC.Priorities != 0 || s[FeaturePFC].Source != Off ||
+		if s[FeaturePFC].State != want || s[FeaturePFC].Operational.PFC.Priorities != 0 ||
+			s[FeaturePFC].Source != Off ||
 			s[FeatureETS].State != want || s[FeatureETS].Operational.ETS != testETS || !m.Pending() {
 			t.Errorf("%s: %+v, pending %v", what, s, m.Pending())
 		}
@@ -247,8 +249,8 @@ func TestMultiplePeers(t *testing.T) {
 	}
 }
 
-// TestRefuseLegacy: what the switch cannot run is off, with an Error flag, until something else would
-// run, the configuration changes or the switch can.
+// TestRefuseLegacy: what the switch cannot run is off, with an Error flag, until something else
+// would run, the configuration changes or the switch can.
 func TestRefuseLegacy(t *testing.T) {
 	for _, v := range []Version{CEE, CIN} {
 		for f := range Feature(Features) {
@@ -352,7 +354,8 @@ func TestRefuseOwn(t *testing.T) {
 	}
 	m.Refuse(FeaturePFC, "no memory")
 	m.Receive(testPeer, peer)
-	if s := m.Status().Features[FeaturePFC]; s.State != StateRefused || s.Operational.PFC.Priorities != 0 || s.Source != Off {
+	if s := m.Status().Features[FeaturePFC]; s.State != StateRefused || s.Operational.PFC.Priorities != 0 ||
+		s.Source != Off {
 		t.Errorf("%+v", s)
 	}
 	m.Expire()
@@ -506,7 +509,8 @@ func TestMachineKeepsNothing(t *testing.T) {
 		if a, b := m.TLVs(nil), twin.TLVs(nil); !slices.EqualFunc(a, b, bytes.Equal) {
 			t.Errorf("%v: %x, want %x", v, a, b)
 		}
-		if a, b := m.Status(), twin.Status(); !slices.Equal(a.Features[FeatureApp].Peer.Apps, b.Features[FeatureApp].Peer.Apps) {
+		a, b := m.Status().Features[FeatureApp].Peer.Apps, twin.Status().Features[FeatureApp].Peer.Apps
+		if !slices.Equal(a, b) {
 			t.Errorf("%v: %+v, want %+v", v, a, b)
 		}
 	}

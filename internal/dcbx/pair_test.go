@@ -151,14 +151,15 @@ func checkWilling(t *testing.T, name string, v Version, a, b Config, s [2]Status
 			t.Errorf("%s: end %d: %+v, want %v and %#x", name, i, f[FeaturePFC], states[i], want)
 		}
 	}
-	// ETS is asymmetric with IEEE; with CIN it is like PFC; with CEE ends that are equally willing agree.
+	// ETS is asymmetric with IEEE; with CIN it is like PFC; with CEE ends that are equally willing
+	// agree.
 	for i, pair := range [][2]Config{{a, b}, {b, a}} {
 		own, other := pair[0], pair[1]
 		runs, got := own.ETS, s[i].Features[FeatureETS]
 		if own.Willing[0] && (v == IEEE || !other.Willing[0]) {
 			runs = other.ETS
 		}
-		if !got.Operational.ETS.Same(&runs) || v.legacy() && v == CIN && own.Willing == other.Willing && got.State != StateMismatch {
+		if !got.Operational.ETS.Same(&runs) || v == CIN && own.Willing == other.Willing && got.State != StateMismatch {
 			t.Errorf("%s: end %d: ETS %+v", name, i, got)
 		}
 	}
@@ -213,8 +214,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestTies: both ends willing, with all ways to break the tie. Ends that disagree about the tie settle,
-// too.
+// TestTies: both ends willing, with all ways to break the tie. Ends that disagree about the tie
+// settle, too.
 func TestTies(t *testing.T) {
 	for _, c := range []struct {
 		a, b    Tie
@@ -291,8 +292,8 @@ func (l *link) disturb(version func() Version) {
 	}
 }
 
-// TestLossDuplicationReordering: two Machines over a bad medium, with changes of configuration, expiry,
-// refusals and lost links between. Afterwards both settle on the same.
+// TestLossDuplicationReordering: two Machines over a bad medium, with changes of configuration,
+// expiry, refusals and lost links between. Afterwards both settle on the same.
 func TestLossDuplicationReordering(t *testing.T) {
 	first := *seedFlag
 	if first == 0 {
@@ -343,8 +344,10 @@ func agree(t *testing.T, a, b *node) bool {
 	}
 	for f := range Features {
 		p, q := x.Features[f], y.Features[f]
-		both := Feature(f) == FeaturePFC || x.Version.legacy() && a.m.advertises(Feature(f)) && b.m.advertises(Feature(f))
-		if both && (p.Source == Off) != (q.Source == Off) || p.Source == Peer && q.Source == Peer && x.Version.legacy() {
+		both := Feature(f) == FeaturePFC || x.Version.legacy() && a.m.advertises(Feature(f)) &&
+			b.m.advertises(Feature(f))
+		if both && (p.Source == Off) != (q.Source == Off) || p.Source == Peer && q.Source == Peer &&
+			x.Version.legacy() {
 			t.Errorf("%v: runs %v, %v", Feature(f), p.Source, q.Source)
 			ok = false
 		}

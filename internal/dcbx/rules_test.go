@@ -158,9 +158,10 @@ func TestFeatureStateMachine(t *testing.T) {
 				tlv := settle(t, m, v, features)
 				runs, fails, state := s.outcome(v, f)
 				got := m.Status().Features[f]
-				if got.Source != runs || got.State != state || got.Local.Error != fails || errorFlag(v, f, tlv) != fails {
+				sent := errorFlag(v, f, tlv)
+				if got.Source != runs || got.State != state || got.Local.Error != fails || sent != fails {
 					t.Errorf("%s: runs %v, state %v, error %v (sent %v), want %v %v %v", name, got.Source, got.State,
-						got.Local.Error, errorFlag(v, f, tlv), runs, state, fails)
+						got.Local.Error, sent, runs, state, fails)
 				}
 				if !got.Synced || got.Why == "" {
 					t.Errorf("%s: synced %v, %q", name, got.Synced, got.Why)
@@ -238,8 +239,8 @@ func TestNotAdvertised(t *testing.T) {
 	}
 }
 
-// TestNoError: a Machine that has not yet had a peer has no Error flag; when the peer is gone, CEE has
-// it and CIN has not.
+// TestNoError: a Machine that has not yet had a peer has no Error flag; when the peer is gone, CEE
+// has it and CIN has not.
 func TestNoError(t *testing.T) {
 	for _, v := range []Version{CEE, CIN} {
 		m := NewMachine(testConfig(v))

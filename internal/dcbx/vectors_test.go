@@ -123,7 +123,8 @@ func TestForeignVectors(t *testing.T) {
 			}},
 		{"several priorities", CEE, []string{"001b21 02 020a 00 00 00000001 00000001 080a 00 00 80 00 8906 00 1b21 18"},
 			func(m *message) bool {
-				return slices.Equal(m.apps, []App{{SelectEthertype, EthertypeFCoE, 3}, {SelectEthertype, EthertypeFCoE, 4}})
+				want := []App{{SelectEthertype, EthertypeFCoE, 3}, {SelectEthertype, EthertypeFCoE, 4}}
+				return slices.Equal(m.apps, want)
 			}},
 		{"BCN and logical link", CIN, []string{"001b21 01 020a 00 00 00000001 00000001 0806 00 00 80 00 ffff" +
 			"0c05 00 00 80 00 80 0a05 00 00 80 00 08"},
@@ -173,7 +174,8 @@ func TestGroups(t *testing.T) {
 		{"strict between", ETS{TC: [8]uint8{0, 0, 0, 1, 0, 0, 2, 2}, Bandwidth: [8]uint8{50, 0, 50},
 			TSA: [8]uint8{2, 0, 2}}, true, true, true},
 		{"no bandwidth", ETS{TC: [8]uint8{3: 1}, Bandwidth: [8]uint8{100}, TSA: [8]uint8{2, 2}}, true, true, true},
-		{"CBS", ETS{Bandwidth: [8]uint8{100}, TSA: [8]uint8{2, 2, 2, 2, 2, 2, 2, 1}, TC: [8]uint8{7: 7}}, false, false, false},
+		{"CBS", ETS{Bandwidth: [8]uint8{100}, TSA: [8]uint8{2, 2, 2, 2, 2, 2, 2, 1}, TC: [8]uint8{7: 7}}, false,
+			false, false},
 		{"vendor", ETS{TSA: [8]uint8{TSAVendor}}, false, false, false},
 		{"99 %", ETS{Bandwidth: [8]uint8{99}, TSA: [8]uint8{TSAETS}}, false, false, false},
 	} {
@@ -249,7 +251,8 @@ func TestSharesOfCIN(t *testing.T) {
 			t.Errorf("%d: %v", n, g)
 		}
 	}
-	mixed := cinGroups{percent: [8]uint8{100}, share: [8]uint8{50, 50}, strict: [8]uint8{2: 2, 3: 2, 4: 2, 5: 2, 6: 2, 7: 2}}
+	mixed := cinGroups{percent: [8]uint8{100}, share: [8]uint8{50, 50},
+		strict: [8]uint8{0, 0, 2, 2, 2, 2, 2, 2}}
 	if err := mixed.check(); err != 0 {
 		t.Fatal(err)
 	}
@@ -262,7 +265,8 @@ func TestSharesOfCIN(t *testing.T) {
 // TestAppsThatDoNotFit: CEE has no DSCP, CIN only three applications. What is left out is told.
 func TestAppsThatDoNotFit(t *testing.T) {
 	c := testConfig(CEE)
-	c.Apps = []App{{SelectEthertype, EthertypeFCoE, 3}, {SelectDSCP, 46, 5}, {SelectUDP, 4791, 3}, {SelectDSCP, 4791, 5}}
+	c.Apps = []App{{SelectEthertype, EthertypeFCoE, 3}, {SelectDSCP, 46, 5}, {SelectUDP, 4791, 3},
+		{SelectDSCP, 4791, 5}}
 	for v, want := range map[Version][]App{
 		IEEE: nil, CEE: {c.Apps[1], c.Apps[3]}, CIN: {c.Apps[1], c.Apps[2], c.Apps[3]},
 	} {
@@ -301,9 +305,11 @@ func TestSame(t *testing.T) {
 		b    ETS
 		same bool
 	}{
-		"itself":                  {a, true},
-		"other numbers":           {ETS{TC: [8]uint8{5, 5, 5, 4, 5, 5, 7, 7}, Bandwidth: [8]uint8{5: 40, 4: 60}, TSA: [8]uint8{5: 2, 4: 2}}, true},
-		"unused classes":          {ETS{TC: a.TC, Bandwidth: [8]uint8{40, 60, 7}, TSA: [8]uint8{2, 2, 0, 1, 255}}, true},
+		"itself": {a, true},
+		"other numbers": {ETS{TC: [8]uint8{5, 5, 5, 4, 5, 5, 7, 7}, Bandwidth: [8]uint8{5: 40, 4: 60},
+			TSA: [8]uint8{5: 2, 4: 2}}, true},
+		"unused classes": {ETS{TC: a.TC, Bandwidth: [8]uint8{40, 60, 7}, TSA: [8]uint8{2, 2, 0, 1, 255}},
+			true},
 		"other bandwidth":         {ETS{TC: a.TC, Bandwidth: [8]uint8{50, 50}, TSA: a.TSA}, false},
 		"other algorithm":         {ETS{TC: a.TC, Bandwidth: a.Bandwidth, TSA: [8]uint8{2, 2, 255}}, false},
 		"other classes":           {ETS{TC: [8]uint8{3: 1, 7: 2}, Bandwidth: a.Bandwidth, TSA: a.TSA}, false},
