@@ -8,6 +8,7 @@
 package dcbx
 
 import (
+	"fmt"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -225,19 +226,23 @@ func (e Error) Error() string {
 // count returns the number of priorities in a map.
 func count(priorities uint8) int { return bits.OnesCount8(priorities) }
 
-// list returns the priorities of a map in words.
+// list returns the priorities of a map in words, for example "0,3-5", or "none".
 func list(priorities uint8) string {
 	if priorities == 0 {
-		return "no priority"
+		return "none"
 	}
-	var s strings.Builder
-	for p := range 8 {
-		if priorities>>p&1 == 1 {
-			if s.Len() > 0 {
-				s.WriteByte(',')
-			}
-			s.WriteByte('0' + byte(p))
+	var parts []string
+	for p := 0; p < 8; p++ {
+		n := bits.TrailingZeros8(^(priorities >> p)) // how many in a row
+		switch {
+		case n == 0:
+			continue
+		case n == 1:
+			parts = append(parts, strconv.Itoa(p))
+		default:
+			parts = append(parts, fmt.Sprintf("%d-%d", p, p+n-1))
 		}
+		p += n
 	}
-	return "priority " + s.String()
+	return strings.Join(parts, ",")
 }

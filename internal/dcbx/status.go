@@ -171,7 +171,7 @@ func (m *Machine) words(f Feature, s *FeatureStatus) string {
 		}
 		return both + "; each end schedules what it sends"
 	case StatePeerError:
-		return both + "; the peer reports an error: see there"
+		return both + "; the peer reports an error: look for the cause there"
 	case StateRefused:
 		return both + "; the switch cannot run what was agreed: " + m.refusals[f].why
 	}
@@ -198,6 +198,9 @@ func (m *Machine) wordsMismatch(f Feature, s *FeatureStatus) string {
 			runs = s.Operational.PFC.Priorities
 		}
 		if count(runs) > can && (can > 0 || s.Peer.PFC.Priorities == 0) {
+			if can == 1 {
+				return "the peer can have PFC for 1 priority only: configure fewer"
+			}
 			return fmt.Sprintf("the peer can have PFC for %d priorities only: configure fewer", can)
 		}
 	}
@@ -211,7 +214,7 @@ func (m *Machine) wordsMismatch(f Feature, s *FeatureStatus) string {
 	case s.Local.Willing:
 		return "this port is willing, but the peer recommends nothing: enable recommendations there"
 	case s.Peer.Willing:
-		return "the peer is willing, but does not take what this port has: see there"
+		return "the peer is willing, but does not take what this port has: look for the cause there"
 	}
 	return "neither is willing: configure both alike, or make one willing"
 }
