@@ -17,25 +17,24 @@ func cut(b []byte) (tlvs [][]byte) {
 	return tlvs
 }
 
+// addSeeds adds what Machines send.
+func addSeeds(f *testing.F, add func(b []byte)) {
+	for _, v := range []Version{IEEE, CEE, CIN} {
+		var b []byte
+		for _, tlv := range goodTLVs(f, v) {
+			b = appendTLV(b, typeOrg, tlv)
+		}
+		add(b)
+	}
+}
+
 // fuzz checks what is read of any bytes: it keeps the limits of the tables, and what is written of
 // it is read alike.
 func fuzz(f *testing.F, v Version) {
-	for _, seed := range []Version{IEEE, CEE, CIN} {
-		var b []byte
-		for _, tlv := range goodTLVs(f, seed) {
-			b = appendTLV(b, typeOrg, tlv)
-		}
-		f.Add(b)
-	}
+	addSeeds(f, func(b []byte) { f.Add(b) })
 	f.Fuzz(func(t *testing.T, b []byte) {
-		tlvs := cut(b)
-		m := parse(v, tlvs)
+		m := parse(v, cut(b))
 		checkMessage(t, v, m)
-		willing := testConfig(v)
-		willing.Willing = [Features]bool{true, true, true}
-		for _, c := range []Config{testConfig(v), willing} {
-			checkMachine(t, NewMachine(c), tlvs)
-		}
 		c := testConfig(v) // a Machine with the peer's values sends what is read as these
 		if m.features[FeatureETS].present {
 			c.ETS = m.ets
@@ -97,7 +96,7 @@ func checkMessage(t *testing.T, v Version, m *message) {
 	}
 }
 
-// checkMachine lets a Machine go through its life with a peer that sends anything.
+// checkMachine checks a Machine whose peer sends the same all the time, and then goes.
 func checkMachine(t *testing.T, m *Machine, tlvs [][]byte) {
 	t.Helper()
 	for range 3 {
@@ -122,6 +121,18 @@ func checkMachine(t *testing.T, m *Machine, tlvs [][]byte) {
 			t.Fatalf("%d bytes", len(tlv))
 		}
 	}
+}
+
+// FuzzMachine lets a Machine go through its life with a peer that sends anything.
+func FuzzMachine(f *testing.F) {
+	for v := range Version(versions) {
+		addSeeds(f, func(b []byte) { f.Add(byte(v), b) })
+	}
+	f.Fuzz(func(t *testing.T, how byte, b []byte) {
+		c := testConfig(Version(how % versions))
+		c.Willing = willing(how&4 > 0)
+		checkMachine(t, NewMachine(c), cut(b))
+	})
 }
 
 func FuzzIEEE(f *testing.F) { fuzz(f, IEEE) }
