@@ -46,6 +46,9 @@ func TestControl(t *testing.T) {
 		c := testConfig(v)
 		m := NewMachine(c)
 		checkControl(t, m, "start", 1, 0, true)
+		if s := m.Status().Control; s.UnsentConfigured || s.Acknowledged {
+			t.Errorf("%v: start: %+v", v, s)
+		}
 		hear(m, v, 7, 0, all(v, plain, true))
 		checkControl(t, m, "the peer has not heard of this end", 1, 7, true)
 		if state(m, FeaturePFC) != StateWaiting {
@@ -451,12 +454,33 @@ func TestBothGiveWay(t *testing.T) {
 		if shown != want {
 			t.Errorf("LLDPDU %d: shows %#x", n, shown)
 		}
+		s, wantState := m.Status().Features[FeaturePFC], StatePeer
+		switch {
+		case maps[n%2] == 0x08:
+			wantState = StateAgreed
+		case n > maxSwaps:
+			wantState = StateMismatch
+		}
+		if s.State != wantState || wantState == StateMismatch && !strings.Contains(s.Why, "each takes the other's") {
+			t.Errorf("LLDPDU %d: %v, %q", n, s.State, s.Why)
+		}
 	}
 	p.Willing = willing(false)
 	p.PFC.Priorities = 0x30
 	m.Receive(testPeer, NewMachine(p).TLVs(nil))
 	if s := m.Status().Features[FeaturePFC]; s.State != StatePeer {
 		t.Errorf("the peer is no longer willing: %+v", s)
+	}
+	p.Willing = willing(true)
+	for n := range 3 * maxSwaps { // changes with pauses between are the operator's
+		p.PFC.Priorities = maps[n/2%2]
+		if n%(2*maxSwaps) == 0 {
+			m.Receive(testPeer, NewMachine(p).TLVs(nil))
+		}
+		m.Receive(testPeer, NewMachine(p).TLVs(nil))
+		if shown := parse(IEEE, m.TLVs(nil)).pfc.Priorities; shown != p.PFC.Priorities {
+			t.Errorf("LLDPDU %d: shows %#x", n, shown)
+		}
 	}
 }
 

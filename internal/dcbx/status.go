@@ -1,6 +1,7 @@
 package dcbx
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,12 +68,13 @@ func (m *Machine) Status() Status {
 		}
 	}
 	if m.version.legacy() {
-		changed := false
-		for _, synced := range m.synced {
-			changed = changed || !synced
+		s.Control = &Control{SeqNo: m.seq, AckNo: m.ack, MyAckNo: m.myAck, Acknowledged: true}
+		for f, synced := range m.synced {
+			s.Control.Acknowledged = s.Control.Acknowledged && synced
+			if m.started && !bytes.Equal(m.advertised[f], m.encode(Feature(f))) {
+				s.Control.UnsentConfigured = true
+			}
 		}
-		s.Control = &Control{SeqNo: m.seq, AckNo: m.ack, MyAckNo: m.myAck, Acknowledged: !changed,
-			UnsentConfigured: changed && m.seq != m.myAck && m.started}
 		if m.peer != nil && m.peer.control != nil {
 			c := m.peer.control
 			s.Control.PeerHasControl = true
