@@ -49,6 +49,7 @@ var mayImport = map[string][]string{
 	"internal/doctor": {"internal/config", "internal/confine", "internal/ethtool", "internal/memory",
 		"internal/microarch", "internal/netdev", "internal/state", "internal/thread", "internal/transmitter",
 		"internal/units", "cells/headroom", "pmd/afxdp"},
+	"internal/dcbx/dcbxtest": {},
 	"internal/control": {"internal/config", "internal/dataplane", "internal/bridge", "internal/frame",
 		"internal/memory", "internal/state", "internal/thread", "internal/transmitter", "internal/umem",
 		"internal/units",
