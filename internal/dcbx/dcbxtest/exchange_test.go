@@ -27,7 +27,14 @@ func TestTwoModels(t *testing.T) {
 				upset(r, l, v, peers)
 			}
 			most = max(most, l.Settle(20))
-			l.Quiet()
+			for range 2 {
+				l.Quiet()
+				settled(t, l, peers)
+				i := r.IntN(2)
+				peers[i].Configure(Random(r, v))
+				l.Changed(i)
+				most = max(most, l.Follow(20))
+			}
 			settled(t, l, peers)
 			if t.Failed() {
 				for _, line := range l.Log() {

@@ -1,6 +1,7 @@
 package dcbxtest
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -33,6 +34,8 @@ func TestTwoIEEEModels(t *testing.T) {
 		}
 		l.Settle(20)
 		l.Quiet()
+		peers[0].Configure(RandomIEEE(r, macs[0], macs[1], higher))
+		l.Follow(20)
 		failures := l.Failures()
 		for i, p := range peers {
 			failures = append(failures, p.Violations()...)
@@ -44,6 +47,10 @@ func TestTwoIEEEModels(t *testing.T) {
 			symmetric := (c.WillingPFC || o.WillingPFC) && c.SendPFC && o.SendPFC
 			if symmetric && (p.PFC != otherPFC || p.PFC != c.PFC && p.PFC != o.PFC) {
 				failures = append(failures, "two maps of PFC")
+			}
+			lower := bytes.Compare(macs[i][:], macs[1-i][:]) < 0
+			if symmetric && c.WillingPFC && o.WillingPFC && lower == higher && p.PFC != c.PFC {
+				failures = append(failures, "the wrong end gives way")
 			}
 		}
 		if len(failures) > 0 {

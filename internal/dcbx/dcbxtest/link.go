@@ -21,8 +21,14 @@ type Link struct {
 	audits  [2]*Audit
 	flight  [2][][][]byte // LLDPDUs on their way to each end
 	rand    *rand.Rand
-	log     []string
+	log     []event
 	Errors  []string
+}
+
+// event is a line of the log, formatted only when it is read.
+type event struct {
+	format string
+	args   []any
 }
 
 // NewLink returns a Link without ends.
@@ -128,7 +134,14 @@ func (l *Link) Settle(limit int) (messages int) {
 			l.deliver(i, 0, false)
 		}
 	}
-	due := [2]bool{true, true}
+	return l.exchange([2]bool{true, true}, limit)
+}
+
+// Follow is Settle without the periodic LLDPDUs: changes at an end on a reliable link follow at the
+// other end at once.
+func (l *Link) Follow(limit int) (messages int) { return l.exchange([2]bool{}, limit) }
+
+func (l *Link) exchange(due [2]bool, limit int) (messages int) {
 	for messages < limit {
 		idle := true
 		for i := range 2 {
@@ -180,13 +193,18 @@ func (l *Link) Failures() []string {
 }
 
 // Log returns the events on the link.
-func (l *Link) Log() []string { return l.log }
+func (l *Link) Log() (lines []string) {
+	for _, e := range l.log {
+		lines = append(lines, fmt.Sprintf(e.format, e.args...))
+	}
+	return lines
+}
 
 func (l *Link) note(format string, args ...any) {
-	l.log = append(l.log, fmt.Sprintf(format, args...))
+	l.log = append(l.log, event{format, args})
 }
 
 func (l *Link) fail(format string, args ...any) {
 	l.Errors = append(l.Errors, fmt.Sprintf(format, args...))
-	l.note("FAIL: "+format, args...)
+	l.note("FAIL: %s", fmt.Sprintf(format, args...))
 }

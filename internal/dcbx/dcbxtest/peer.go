@@ -193,11 +193,7 @@ func (p *Peer) run() {
 		if p.other != nil {
 			other = &p.other.features[f]
 		}
-		now := decide(p.config.Version, f, own, other)
-		if now.Error != p.running[f].Error {
-			p.pending = true
-		}
-		p.running[f] = now
+		p.running[f] = decide(p.config.Version, f, own, other)
 	}
 }
 
