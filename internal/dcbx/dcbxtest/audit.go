@@ -13,6 +13,7 @@ import (
 //   - While its number stays, only OperVersion and Error may change.
 type Audit struct {
 	version Version
+	max     uint8           // MaxVersion
 	may     map[uint32]bool // numbers that it may have
 	seq     uint32          // sent last
 	ack     uint32          // number received last
@@ -25,8 +26,8 @@ type Audit struct {
 }
 
 // NewAudit returns the Audit of an end that starts now.
-func NewAudit(v Version) *Audit {
-	a := &Audit{version: v}
+func NewAudit(v Version, maxVersion uint8) *Audit {
+	a := &Audit{version: v, max: maxVersion}
 	a.Start()
 	return a
 }
@@ -52,8 +53,12 @@ func (a *Audit) Received(tlvs [][]byte) (reply bool) {
 		}
 		return false
 	}
+	a.known = true
+	if m.oper != min(m.max, a.max) {
+		return false // it has not received this end's MaxVersion yet, and its numbers do not count
+	}
 	reply = m.seq != a.ack || m.ack == 0
-	a.ack, a.myAck, a.known = m.seq, m.ack, true
+	a.ack, a.myAck = m.seq, m.ack
 	if a.may[a.myAck] {
 		a.may[a.myAck+1] = true
 	}

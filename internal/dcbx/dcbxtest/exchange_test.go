@@ -20,7 +20,7 @@ func TestTwoModels(t *testing.T) {
 			l := NewLink(r)
 			peers := [2]*Peer{NewPeer(Random(r, v)), NewPeer(Random(r, v))}
 			for i, p := range peers {
-				l.Attach(i, p, v)
+				l.Attach(i, p, v, p.config.MaxVersion)
 			}
 			for range r.IntN(10) {
 				l.Disturb(r.IntN(20))
@@ -53,7 +53,7 @@ func upset(r *rand.Rand, l *Link, v Version, peers [2]*Peer) {
 	switch r.IntN(4) {
 	case 0:
 		peers[i].Restart(Random(r, v))
-		l.Attach(i, peers[i], v)
+		l.Attach(i, peers[i], v, peers[i].config.MaxVersion)
 	case 1:
 		l.Expire(i)
 	case 2:
@@ -105,24 +105,24 @@ func TestWire(t *testing.T) {
 		config Config
 		want   []byte
 	}{
-		{Config{Version: CEE, Advertise: all, Enable: all, Willing: [Features]bool{PFC: true}, PFC: 0x08,
+		{Config{Version: CEE, Advertise: all, Enable: all, Willing: [Features]bool{PFC: true}, PFC: 0x08, PFCTCs: 7,
 			Groups: Groups{Group: [8]uint8{0, 0, 0, 1, 0, 0, 15, 15}, Percent: [8]uint8{60, 40}, TCs: 8},
 			Apps:   []Application{{Protocol: 0x8906, OUI: 0x0c1b21, Priorities: 0x08}, {3260, 1, 0x001b21, 0x10}}},
 			[]byte{0x00, 0x1b, 0x21, 0x02,
 				0x02, 10, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0,
-				0x04, 17, 0, 0, 0xa0, 0, 0x00, 0x01, 0x00, 0xff, 60, 40, 0, 0, 0, 0, 0, 0, 8,
-				0x06, 6, 0, 0, 0xe0, 0, 0x08, 8,
-				0x08, 16, 0, 0, 0xa0, 0, 0x89, 0x06, 0x0c, 0x1b, 0x21, 0x08, 0x0c, 0xbc, 0x01, 0x1b, 0x21, 0x10}},
+				0x04, 17, 0, 0, 0x80, 0, 0x00, 0x01, 0x00, 0xff, 60, 40, 0, 0, 0, 0, 0, 0, 8,
+				0x06, 6, 0, 0, 0xc0, 0, 0x08, 7,
+				0x08, 16, 0, 0, 0x80, 0, 0x89, 0x06, 0x0c, 0x1b, 0x21, 0x08, 0x0c, 0xbc, 0x01, 0x1b, 0x21, 0x10}},
 		{Config{Version: CIN, Advertise: all, Enable: all, Willing: [Features]bool{PFC: true}, PFC: 0x08,
 			Groups: Groups{Group: [8]uint8{3: 1}, Percent: [8]uint8{60, 40}, Strict: [8]uint8{7: 2},
 				Share: [8]uint8{100, 0, 0, 100}},
 			Apps: []Application{{Protocol: 0, Priorities: 0x08}, {Protocol: 2, Priorities: 0x08}}},
 			[]byte{0x00, 0x1b, 0x21, 0x01,
 				0x02, 10, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0,
-				0x04, 28, 0, 0, 0xa0, 0, 60, 40, 0, 0, 0, 0, 0, 0,
+				0x04, 28, 0, 0, 0x80, 0, 60, 40, 0, 0, 0, 0, 0, 0,
 				0, 100, 0, 0, 0, 0, 0x20, 100, 0, 0, 0, 0, 0, 0, 0x10, 0,
-				0x06, 5, 0, 0, 0xe0, 0, 0x08,
-				0x0a, 5, 0, 0, 0xa0, 0, 0x08, 0x0a, 5, 0, 0, 0xa0, 2, 0x08}},
+				0x06, 5, 0, 0, 0xc0, 0, 0x08,
+				0x0a, 5, 0, 0, 0x80, 0, 0x08, 0x0a, 5, 0, 0, 0x80, 2, 0x08}},
 	} {
 		got := NewPeer(test.config).TLVs()
 		if len(got) != 1 || !slices.Equal(got[0], test.want) {
@@ -134,7 +134,6 @@ func TestWire(t *testing.T) {
 		}
 		for f := range Features {
 			want := advertOf(&test.config, f)
-			want.error = true
 			got := m.features[f]
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("version %d, feature %d: read %+v, not %+v", test.config.Version, f, got, want)

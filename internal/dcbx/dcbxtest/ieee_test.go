@@ -21,7 +21,7 @@ func TestTwoIEEEModels(t *testing.T) {
 		var peers [2]*IEEEPeer
 		for i := range peers {
 			peers[i] = NewIEEEPeer(RandomIEEE(r, macs[i], macs[1-i], higher))
-			l.Attach(i, peers[i], 0)
+			l.Attach(i, peers[i], 0, 0)
 		}
 		for range r.IntN(10) {
 			l.Disturb(r.IntN(20))

@@ -36,7 +36,7 @@ func NewLink(r *rand.Rand) *Link { return &Link{rand: r} }
 
 // Attach connects end i (0 or 1): for the first time, or after a restart. Its numbers are audited
 // unless the version is 0.
-func (l *Link) Attach(i int, e End, v Version) {
+func (l *Link) Attach(i int, e End, v Version, maxVersion uint8) {
 	l.note("end %d starts", i)
 	l.ends[i], l.version[i] = e, v
 	var violations []string
@@ -45,7 +45,7 @@ func (l *Link) Attach(i int, e End, v Version) {
 	}
 	l.audits[i] = nil
 	if v != 0 {
-		l.audits[i] = NewAudit(v)
+		l.audits[i] = NewAudit(v, maxVersion)
 		l.audits[i].violations = violations
 	}
 }

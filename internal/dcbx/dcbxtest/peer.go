@@ -18,6 +18,7 @@ type Config struct {
 	Willing    [Features]bool
 
 	PFC    uint8
+	PFCTCs uint8 // CEE: number of classes that can have PFC
 	Groups Groups
 	Apps   []Application // in CIN, each Protocol once
 
@@ -45,9 +46,11 @@ type Peer struct {
 	changed bool   // config needs the next number; true at the start: the first LLDPDU has number 1
 	pending bool
 
+	oper            uint8 // OperVersion of the control protocol
 	seq, ack, myAck uint32
 
 	other   *message // its latest LLDPDU; nil: none, or expired
+	known   bool     // there was an LLDPDU of another end since the start
 	running [Features]Running
 
 	seqsSent, acksSent map[uint32]bool // including those before restarts
@@ -64,13 +67,14 @@ func NewPeer(c Config) *Peer {
 // Restart makes the Peer forget everything but the numbers it has ever sent. LLDPDUs from before
 // the restart may still arrive, and must not count as violations.
 func (p *Peer) Restart(c Config) {
-	*p = Peer{config: c, sent: c, changed: true, pending: true,
+	*p = Peer{config: c, sent: c, oper: c.MaxVersion, changed: true, pending: true,
 		seqsSent: p.seqsSent, acksSent: p.acksSent, violations: p.violations}
 	p.run()
 }
 
-// Configure changes the configuration, but not the version.
+// Configure changes the configuration, but not the versions.
 func (p *Peer) Configure(c Config) {
+	c.Version, c.MaxVersion = p.config.Version, p.config.MaxVersion
 	p.config = c
 	p.changed = true
 	if p.seq == p.myAck {
@@ -82,6 +86,7 @@ func (p *Peer) Configure(c Config) {
 // Expire forgets the other end: its information has aged out, or it has shut down.
 func (p *Peer) Expire() {
 	p.other = nil
+	p.oper = p.config.MaxVersion
 	p.seq, p.ack, p.myAck = 0, 0, 0
 	p.changed = true // new to the next peer
 	p.run()
@@ -101,12 +106,19 @@ func (p *Peer) Receive(tlvs [][]byte) {
 		return
 	}
 	p.judge(m)
-	p.other = m
+	p.other, p.known = m, true
 
-	p.myAck = m.ack
-	if p.ack != m.seq || p.myAck == 0 {
-		p.ack = m.seq
+	if oper := min(m.max, p.config.MaxVersion); p.oper != oper {
+		p.oper = oper
 		p.pending = true
+	}
+	// An end with another OperVersion has not received this end's MaxVersion yet.
+	if m.oper == p.oper {
+		p.myAck = m.ack
+		if p.ack != m.seq || p.myAck == 0 {
+			p.ack = m.seq
+			p.pending = true
+		}
 	}
 	if p.changed && p.seq == p.myAck {
 		p.pending = true
@@ -140,10 +152,7 @@ func (p *Peer) TLVs() [][]byte {
 	p.pending = false
 	p.seqsSent[p.seq], p.acksSent[p.ack] = true, true
 
-	m := message{max: p.config.MaxVersion, oper: p.config.MaxVersion, seq: p.seq, ack: p.ack}
-	if p.other != nil {
-		m.oper = min(m.max, p.other.max)
-	}
+	m := message{max: p.config.MaxVersion, oper: p.oper, seq: p.seq, ack: p.ack}
 	for f := range Features {
 		m.features[f] = advertOf(&p.sent, f)
 		m.features[f].oper = m.features[f].max
@@ -161,7 +170,7 @@ func advertOf(c *Config, f Feature) advert {
 		enable: c.Enable[f], willing: c.Willing[f]}
 	switch f {
 	case PFC:
-		a.pfc = c.PFC
+		a.pfc, a.pfcTCs = c.PFC, c.PFCTCs
 	case PG:
 		a.groups = c.Groups
 	case App:
@@ -180,6 +189,14 @@ func (p *Peer) Pending() bool { return p.pending }
 // own number that the other end has acknowledged.
 func (p *Peer) Numbers() (seq, ack, myAck uint32) { return p.seq, p.ack, p.myAck }
 
+// Said is the content of the other end's latest LLDPDU.
+func (p *Peer) Said() (s Said, ok bool) {
+	if p.other == nil {
+		return s, false
+	}
+	return said(p.config.Version, p.other), true
+}
+
 // Running returns what runs for a feature.
 func (p *Peer) Running(f Feature) Running { return p.running[f] }
 
@@ -194,6 +211,9 @@ func (p *Peer) run() {
 			other = &p.other.features[f]
 		}
 		p.running[f] = decide(p.config.Version, f, own, other)
+		if !p.known {
+			p.running[f].Error = false // no other end yet is no error
+		}
 	}
 }
 
@@ -204,16 +224,12 @@ func decide(v Version, f Feature, own advert, other *advert) Running {
 		local.On = true
 		return local
 	}
-	if other == nil {
-		local.Error = true
+	if other == nil || !other.present && !other.twice {
+		local.Error = v == CEE
 		return local
 	}
 	if other.twice {
 		local.Error = true
-		return local
-	}
-	if !other.present {
-		local.Error = v == CEE
 		return local
 	}
 	if !own.enable || !other.enable {
@@ -228,7 +244,7 @@ func decide(v Version, f Feature, own advert, other *advert) Running {
 		return local
 	}
 	if compatible(v, f, own, *other) {
-		local.On = true
+		local.On = !other.error
 	} else {
 		local.Error = true
 	}
@@ -248,7 +264,7 @@ func compatible(v Version, f Feature, a, b advert) bool {
 }
 
 func sorted(apps []Application) []Application {
-	apps = slices.Clone(apps)
+	apps = slices.DeleteFunc(slices.Clone(apps), func(a Application) bool { return a.Priorities == 0 })
 	slices.SortFunc(apps, func(a, b Application) int {
 		return cmp.Or(cmp.Compare(a.Selector, b.Selector), cmp.Compare(a.Protocol, b.Protocol),
 			cmp.Compare(a.OUI, b.OUI), cmp.Compare(a.Priorities, b.Priorities))

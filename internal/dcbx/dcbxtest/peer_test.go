@@ -24,7 +24,7 @@ func TestRules(t *testing.T) {
 	}{
 		{"not advertised", bits{enable: true}, &own, false, localOn, localOn},
 		{"not advertised, no peer", bits{}, nil, false, localOn, localOn},
-		{"no peer", own, nil, true, localError, localError},
+		{"no peer", own, nil, true, localError, localOff},
 		{"missing", own, &bits{}, true, localError, localOff},
 		{"twice", own, &bits{present: true, twice: true, enable: true}, true, localError, localError},
 		{"own disabled", bits{present: true, willing: true}, &own, false, localOff, localOff},
@@ -36,7 +36,7 @@ func TestRules(t *testing.T) {
 			localOff, localOff},
 		{"none willing", own, &own, false, localError, localError},
 		{"none willing, compatible", own, &own, true, localOn, localOn},
-		{"none willing, error", own, &bits{present: true, enable: true, error: true}, true, localOn, localOn},
+		{"none willing, error", own, &bits{present: true, enable: true, error: true}, true, localOff, localOff},
 		{"both willing", willing, &willing, false, localError, localError},
 		{"both willing, compatible", willing, &willing, true, localOn, localOn},
 	} {
@@ -183,7 +183,7 @@ func TestNumbers(t *testing.T) {
 		{"nothing changed", func(a *Audit) { a.Sent(say(1, 3, 8)); a.Received(say(3, 1, 0)); a.Sent(say(2, 3, 8)) }},
 		{"no TLV", func(a *Audit) { a.Sent(nil) }},
 	} {
-		a := NewAudit(CEE)
+		a := NewAudit(CEE, 0)
 		if !a.Received(say(3, 0, 0)) {
 			t.Error("nothing is acknowledged, and no reply is due")
 		}

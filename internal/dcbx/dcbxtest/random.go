@@ -8,6 +8,7 @@ func Random(r *rand.Rand, v Version) Config {
 	c := Config{
 		Version:    v,
 		MaxVersion: uint8(r.IntN(3)),
+		PFCTCs:     8,
 		PFC:        []uint8{0, 0x08, 0x08, 0x18, 0xff}[r.IntN(5)],
 		Groups:     randomGroups(r, v),
 		Apps:       randomApps(r, v),
@@ -32,14 +33,14 @@ func randomGroups(r *rand.Rand, v Version) (g Groups) {
 	if r.IntN(2) == 0 {
 		g.Percent, g.Group[4] = [8]uint8{40, 30, 30}, 2
 	}
+	g.Share = [8]uint8{0: 100, 3: 100, 4: 100 * (g.Group[4] / 2)}
 	if v == CEE {
-		g.TCs = 8
+		g.TCs, g.Share = 8, [8]uint8{}
 		if r.IntN(2) == 0 {
 			g.Group[7] = 15
 		}
 		return g
 	}
-	g.Share = [8]uint8{0: 100, 3: 100}
 	g.Strict[7] = uint8(r.IntN(3))
 	return g
 }

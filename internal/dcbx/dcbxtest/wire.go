@@ -61,6 +61,7 @@ type advert struct {
 	enable, willing, error bool
 
 	pfc    uint8
+	pfcTCs uint8
 	groups Groups
 	apps   []Application
 }
@@ -198,7 +199,9 @@ func (a *advert) values(v Version, f Feature, value []byte) (wrong string) {
 	}
 	switch {
 	case f == PFC:
-		a.pfc = body[0]
+		if a.pfc = body[0]; v == CEE {
+			a.pfcTCs = body[1]
+		}
 	case f == PG && v == CEE:
 		a.groups = groupsCEE(body)
 		return a.groups.check(v)
@@ -263,6 +266,33 @@ func (g *Groups) check(v Version) string {
 	return ""
 }
 
+// Said is the content of an LLDPDU in CEE or CIN.
+type Said struct {
+	Config
+	Error [Features]bool
+}
+
+// Read returns the content of an LLDPDU in version v, and the violations of the format. Ok is false
+// if there is none in this version.
+func Read(v Version, tlvs [][]byte) (s Said, wrong []string, ok bool) {
+	m, wrong := parse(v, tlvs)
+	if m == nil {
+		return s, wrong, false
+	}
+	return said(v, m), wrong, true
+}
+
+func said(v Version, m *message) (s Said) {
+	s.Version, s.MaxVersion = v, m.max
+	for f, a := range m.features {
+		s.Advertise[f], s.Twice[f], s.Error[f] = a.present, a.twice, a.error
+		s.Enable[f], s.Willing[f] = a.enable, a.willing
+	}
+	s.PFC, s.PFCTCs = m.features[PFC].pfc, m.features[PFC].pfcTCs
+	s.Groups, s.Apps = m.features[PG].groups, m.features[App].apps
+	return s
+}
+
 // build is the inverse of parse.
 func (m *message) build(v Version, c *Config) []byte {
 	value := append(slices.Clone(oui), byte(v))
@@ -296,7 +326,7 @@ func (a *advert) build(v Version, f Feature) (subs [][]byte) {
 	}
 	switch {
 	case f == PFC && v == CEE:
-		return [][]byte{sub(typePFC, append(a.header(0), a.pfc, 8))}
+		return [][]byte{sub(typePFC, append(a.header(0), a.pfc, a.pfcTCs))}
 	case f == PFC:
 		return [][]byte{sub(typePFC, append(a.header(0), a.pfc))}
 	case f == PG:
