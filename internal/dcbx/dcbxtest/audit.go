@@ -11,6 +11,9 @@ import (
 //   - It acknowledges the number that it received last.
 //   - It takes the next number only when its own is acknowledged, and only if something changed.
 //   - While its number stays, only OperVersion and Error may change.
+//
+// Number 0 is that of an end that has started over and was sent an acknowledgement of before. Such
+// an end has no number for its configuration yet.
 type Audit struct {
 	version Version
 	max     uint8           // MaxVersion
@@ -81,11 +84,11 @@ func (a *Audit) Sent(tlvs [][]byte) {
 	if !a.may[m.seq] {
 		a.violate("sends number %d after %d; %d is acknowledged", m.seq, a.seq, a.myAck)
 	}
-	if a.last != nil && m.seq == a.seq && !bytes.Equal(m.raw, a.last.raw) {
+	if a.last != nil && m.seq != 0 && m.seq == a.seq && !bytes.Equal(m.raw, a.last.raw) {
 		a.violate("says something else with the same number %d: % x, % x", m.seq, a.last.raw, m.raw)
 	}
-	if m.seq != 0 && (a.last == nil || m.seq != a.seq) { // 0: it still waits for an acknowledgement
-		if a.changes == 0 && bytes.Equal(m.rawFlags, a.last.rawFlags) {
+	if m.seq != 0 && (a.last == nil || m.seq != a.seq) {
+		if a.changes == 0 && m.seq == a.seq+1 && bytes.Equal(m.rawFlags, a.last.rawFlags) {
 			a.violate("takes number %d, but nothing changed", m.seq)
 		}
 		a.changes = 0

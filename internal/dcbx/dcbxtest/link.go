@@ -61,11 +61,12 @@ func (l *Link) Changed(i int) {
 // Expire makes the information of end i about the other expire. CIN sends at once, CEE does not.
 func (l *Link) Expire(i int) {
 	l.note("end %d: the other expires", i)
+	pending := l.ends[i].Pending()
 	l.ends[i].Expire()
-	if a := l.audits[i]; a != nil {
+	if a := l.audits[i]; a != nil && a.known {
 		a.Start()
-		if pending := l.ends[i].Pending(); pending != (l.version[i] == CIN) {
-			l.fail("end %d: the other expired, and Pending is %v", i, pending)
+		if want := pending || l.version[i] == CIN; l.ends[i].Pending() != want {
+			l.fail("end %d: the other expired, and Pending is %v", i, !want)
 		}
 	}
 }

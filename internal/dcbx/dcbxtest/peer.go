@@ -22,6 +22,7 @@ type Config struct {
 	Groups Groups
 	Apps   []Application // in CIN, each Protocol once
 
+	Fail       [Features]bool // cannot run: off, with Error
 	Twice      [Features]bool // its sub-TLV is sent twice, an error
 	NexusOrder bool           // sub-TLVs in the order 1, 3, 4, 2
 	Extra      []byte         // more sub-TLVs, with headers
@@ -52,6 +53,7 @@ type Peer struct {
 	other   *message // its latest LLDPDU; nil: none, or expired
 	known   bool     // there was an LLDPDU of another end since the start
 	running [Features]Running
+	operOf  [Features]uint8 // OperVersion of each feature
 
 	seqsSent, acksSent map[uint32]bool // including those before restarts
 	violations         []string
@@ -85,12 +87,16 @@ func (p *Peer) Configure(c Config) {
 
 // Expire forgets the other end: its information has aged out, or it has shut down.
 func (p *Peer) Expire() {
+	if p.other == nil {
+		return
+	}
 	p.other = nil
 	p.oper = p.config.MaxVersion
 	p.seq, p.ack, p.myAck = 0, 0, 0
 	p.changed = true // new to the next peer
+	pending := p.pending
 	p.run()
-	p.pending = p.config.Version == CIN
+	p.pending = pending || p.config.Version == CIN // CEE stays silent
 }
 
 // Receive takes the values of all type-127 TLVs of an LLDPDU.
@@ -100,9 +106,7 @@ func (p *Peer) Receive(tlvs [][]byte) {
 		p.violate("%s", w)
 	}
 	if m == nil {
-		if p.other != nil {
-			p.Expire()
-		}
+		p.Expire()
 		return
 	}
 	p.judge(m)
@@ -155,11 +159,7 @@ func (p *Peer) TLVs() [][]byte {
 	m := message{max: p.config.MaxVersion, oper: p.oper, seq: p.seq, ack: p.ack}
 	for f := range Features {
 		m.features[f] = advertOf(&p.sent, f)
-		m.features[f].oper = m.features[f].max
-		if p.other != nil && p.other.features[f].present {
-			m.features[f].oper = min(m.features[f].max, p.other.features[f].max)
-		}
-		m.features[f].error = p.running[f].Error
+		m.features[f].oper, m.features[f].error = p.operOf[f], p.running[f].Error
 	}
 	return [][]byte{m.build(p.config.Version, &p.sent)}
 }
@@ -189,6 +189,9 @@ func (p *Peer) Pending() bool { return p.pending }
 // own number that the other end has acknowledged.
 func (p *Peer) Numbers() (seq, ack, myAck uint32) { return p.seq, p.ack, p.myAck }
 
+// MaxVersion returns the highest version of the control protocol and of all features.
+func (p *Peer) MaxVersion() uint8 { return p.config.MaxVersion }
+
 // Said is the content of the other end's latest LLDPDU.
 func (p *Peer) Said() (s Said, ok bool) {
 	if p.other == nil {
@@ -210,10 +213,25 @@ func (p *Peer) run() {
 		if p.other != nil {
 			other = &p.other.features[f]
 		}
-		p.running[f] = decide(p.config.Version, f, own, other)
+		now := decide(p.config.Version, f, own, other)
 		if !p.known {
-			p.running[f].Error = false // no other end yet is no error
+			now.Error = false // no other end yet is no error
 		}
+		if p.config.Fail[f] && own.present && other != nil {
+			agreed := *other
+			agreed.error = false // two ends that cannot run it both say so, and do not wait for each other
+			if decide(p.config.Version, f, own, &agreed).On {
+				now.On, now.FromPeer, now.Error = false, false, true
+			}
+		}
+		oper := own.max
+		if other != nil && other.present {
+			oper = min(own.max, other.max)
+		}
+		if now.Error != p.running[f].Error || oper != p.operOf[f] {
+			p.pending = true
+		}
+		p.running[f], p.operOf[f] = now, oper
 	}
 }
 

@@ -19,6 +19,7 @@ func Random(r *rand.Rand, v Version) Config {
 		c.Enable[f] = r.IntN(10) != 0
 		c.Willing[f] = r.IntN(2) == 0
 		c.Twice[f] = r.IntN(20) == 0
+		c.Fail[f] = r.IntN(20) == 0
 	}
 	if r.IntN(3) == 0 { // BCN or a logical link, and types that nobody knows
 		c.Extra = append(c.Extra, sub(6, []byte{0, 0, 0x80, 0, 0x80})...)
