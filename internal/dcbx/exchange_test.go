@@ -19,11 +19,16 @@ var exchanges = flag.Uint64("exchanges", 10_000, "number of random exchanges of 
 type end struct {
 	*dcbx.Machine
 	config dcbx.Config
-	other  [6]byte // MAC address of the other end
+	other  [6]byte  // MAC address of the other end
+	got    [][]byte // LLDPDU received last
 }
 
-func (e *end) Receive(tlvs [][]byte) { e.Machine.Receive(e.other, tlvs) }
-func (e *end) TLVs() [][]byte        { return e.Machine.TLVs(nil) }
+func (e *end) TLVs() [][]byte { return e.Machine.TLVs(nil) }
+
+func (e *end) Receive(tlvs [][]byte) {
+	e.got = tlvs
+	e.Machine.Receive(e.other, tlvs)
+}
 
 func (e *end) restart(c dcbx.Config) {
 	e.config = c
@@ -38,15 +43,15 @@ var feature = [dcbx.Features]dcbxtest.Feature{dcbxtest.PFC, dcbxtest.PG, dcbxtes
 
 var macs = [2][6]byte{{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 2}}
 
-// random runs random exchanges, and shows the failures of the first one that fails.
-func random(t *testing.T, exchange func(*rand.Rand) (failures, log []string)) {
+// random runs a number of random exchanges, and shows the failures of the first one that fails.
+func random(t *testing.T, exchanges uint64, exchange func(*rand.Rand) (failures, log []string)) {
 	t.Helper()
 	seed := flag.Lookup("seed").Value.(flag.Getter).Get().(uint64)
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
 	t.Logf("-seed %d", seed)
-	for n := range *exchanges {
+	for n := range exchanges {
 		failures, log := exchange(rand.New(rand.NewPCG(seed, n)))
 		if len(failures) == 0 {
 			continue
@@ -69,7 +74,9 @@ func TestModel(t *testing.T) {
 	for _, v := range []dcbx.Version{dcbx.CEE, dcbx.CIN} {
 		t.Run(v.String(), func(t *testing.T) {
 			most, states := 0, map[string]int{}
-			random(t, func(r *rand.Rand) ([]string, []string) { return withModel(r, v, &most, states) })
+			random(t, *exchanges, func(r *rand.Rand) ([]string, []string) {
+				return withModel(r, v, &most, states)
+			})
 			t.Logf("at most %d LLDPDUs to settle; %v", most, states)
 			for _, s := range []string{"agreed", "local", "peer", "mismatch", "off", "absent", "duplicate", "peer-error",
 				"refused"} {
@@ -104,7 +111,7 @@ func withModel(r *rand.Rand, v dcbx.Version, most *int, states map[string]int) (
 	*most = max(*most, l.Settle(maxMessages))
 	check := func() bool {
 		failures = append(l.Failures(), p.Violations()...)
-		failures = append(failures, m.settled(p)...)
+		failures = append(failures, m.settled(modelOf(p))...)
 		for _, f := range m.Status().Features {
 			states[string(f.State)]++
 		}
@@ -212,8 +219,22 @@ func randomConfig(r *rand.Rand, v dcbx.Version) dcbx.Config {
 	return c
 }
 
-// settled checks a Machine against the model it has settled with.
-func (e *end) settled(p *dcbxtest.Peer) (failures []string) {
+// opposite is the other end of a Machine.
+type opposite struct {
+	seq, ack, myAck uint32
+	tlvs            [][]byte
+	received        dcbxtest.Said // from the Machine
+}
+
+func modelOf(p *dcbxtest.Peer) (o opposite) {
+	o.seq, o.ack, o.myAck = p.Numbers()
+	o.tlvs = p.TLVs()
+	o.received, _ = p.Said()
+	return o
+}
+
+// settled checks a Machine against the other end it has settled with.
+func (e *end) settled(o opposite) (failures []string) {
 	fail := func(format string, args ...any) { failures = append(failures, fmt.Sprintf(format, args...)) }
 	s := e.Status()
 	v := wire[s.Version]
@@ -223,17 +244,19 @@ func (e *end) settled(p *dcbxtest.Peer) (failures []string) {
 		fail("sends % x: %v", tlvs, wrong)
 		return failures
 	}
-	if heard, _ := p.Said(); !reflect.DeepEqual(said, heard) {
-		fail("says %+v, and the peer received %+v", said, heard)
+	if !reflect.DeepEqual(said, o.received) {
+		fail("says %+v, but the peer received %+v", said, o.received)
 	}
-	seq, ack, myAck := p.Numbers()
-	if c := s.Control; seq != myAck || c.SeqNo != c.MyAckNo || c.SeqNo != ack || c.AckNo != seq || c.SeqNo == 0 ||
-		seq == 0 || !c.Acknowledged || c.UnsentConfigured {
-		fail("numbers %d, %d, %d of the peer and %+v", seq, ack, myAck, *c)
+	c := s.Control
+	if c.SeqNo == 0 || c.SeqNo != c.MyAckNo || c.SeqNo != o.ack || !c.Acknowledged || c.UnsentConfigured {
+		fail("numbers %+v, acknowledged %d", *c, o.ack)
+	}
+	if o.seq == 0 || o.seq != o.myAck || o.seq != c.AckNo {
+		fail("numbers %d, %d, %d of the peer, acknowledged %d", o.seq, o.ack, o.myAck, c.AckNo)
 	}
 	e.saysConfig(s.Version, &said, fail)
 	twin := dcbxtest.NewPeer(said.Config)
-	twin.Receive(p.TLVs())
+	twin.Receive(o.tlvs)
 	for f := range dcbx.Feature(dcbx.Features) {
 		e.runs(f, &s.Features[f], twin.Running(feature[f]), said.Error[feature[f]], fail)
 	}
@@ -405,7 +428,7 @@ func twoMachines(r *rand.Rand, v dcbx.Version, most *int) (failures, log []strin
 	check := func() bool {
 		failures = l.Failures()
 		for i, e := range ends {
-			for _, f := range e.settledWith(ends[1-i], v) {
+			for _, f := range e.settledWith(ends[1-i]) {
 				failures = append(failures, fmt.Sprintf("end %d: %s", i, f))
 			}
 		}
@@ -423,14 +446,10 @@ func twoMachines(r *rand.Rand, v dcbx.Version, most *int) (failures, log []strin
 	return failures, l.Log()
 }
 
-// settledWith checks a Machine against another that it has settled with: models that say the same
-// in place of both run the same.
-func (e *end) settledWith(o *end, v dcbx.Version) (failures []string) {
-	said, _, ok := dcbxtest.Read(wire[v], o.TLVs())
-	if !ok {
-		return []string{"the other end is silent"}
-	}
-	c := said.Config
-	c.Fail = said.Error // the model of the other end says Error where the other end does
-	return e.settled(dcbxtest.NewPeer(c))
+// settledWith checks a Machine against another that it has settled with.
+func (e *end) settledWith(other *end) []string {
+	c := other.Status().Control
+	o := opposite{seq: c.SeqNo, ack: c.AckNo, myAck: c.MyAckNo, tlvs: other.TLVs()}
+	o.received, _, _ = dcbxtest.Read(wire[other.Status().Version], other.got)
+	return e.settled(o)
 }
