@@ -453,3 +453,41 @@ func (e *end) settledWith(other *end) []string {
 	o.received, _, _ = dcbxtest.Read(wire[other.Status().Version], other.got)
 	return e.settled(o)
 }
+
+// TestBothRefuse: two switches that cannot run their agreement both refuse it once. An end that took
+// its refusal back because the other reports an error would agree, refuse and send forever.
+func TestBothRefuse(t *testing.T) {
+	for _, v := range []dcbx.Version{dcbx.IEEE, dcbx.CEE, dcbx.CIN} {
+		l := dcbxtest.NewLink(nil)
+		var ends [2]*end
+		for i := range ends {
+			c := dcbx.Config{Version: v, MAC: macs[i], PFC: dcbx.PFC{Priorities: 0x08, Capability: 8},
+				ETS:     dcbx.ETS{Bandwidth: [8]uint8{100}, TSA: [8]uint8{dcbx.TSAETS}},
+				Enabled: [dcbx.Features]bool{true, true, true}}
+			ends[i] = &end{other: macs[1-i]}
+			ends[i].restart(c)
+			l.Attach(i, ends[i], wire[v], 0)
+		}
+		l.Settle(maxMessages)
+		refused := 0
+		for range 10 {
+			for i, e := range ends {
+				if e.Status().Features[dcbx.FeaturePFC].Operational.PFC.Priorities != 0 {
+					e.Refuse(dcbx.FeaturePFC, "no memory")
+					refused++
+					l.Changed(i)
+				}
+			}
+			l.Follow(maxMessages)
+		}
+		for _, f := range l.Failures() {
+			t.Errorf("%v: %s", v, f)
+		}
+		for i, e := range ends {
+			s := e.Status().Features[dcbx.FeaturePFC]
+			if refused > 2 || s.State != dcbx.StateRefused {
+				t.Errorf("%v: end %d: %v %v after %d refusals", v, i, s.State, s.Source, refused)
+			}
+		}
+	}
+}

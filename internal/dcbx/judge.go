@@ -8,12 +8,15 @@ import (
 // judge works out what every feature has come to.
 func (m *Machine) judge() {
 	for f := range Feature(Features) {
-		if m.version.legacy() {
-			m.results[f] = m.refuse(f, m.legacyResult(f))
-		} else {
-			m.results[f] = m.refuse(f, m.ieeeResult(f))
-		}
+		m.results[f] = m.refuse(f, m.result(f))
 	}
+}
+
+func (m *Machine) result(f Feature) result {
+	if m.version.legacy() {
+		return m.legacyResult(f)
+	}
+	return m.ieeeResult(f)
 }
 
 // refuse replaces a result that the switch has refused, and ends a refusal of another.
@@ -23,10 +26,11 @@ func (m *Machine) refuse(f Feature, r result) result {
 		return r
 	}
 	if r.source == Off || !r.values.same(&no.values) {
-		if r.state != StateWaiting {
-			*no = refusal{}
+		if r.state == StateWaiting {
+			return r
 		}
-		return r
+		*no = refusal{}
+		return m.result(f) // the peer's error counts again
 	}
 	r.state, r.source, r.shown, r.values = StateRefused, Local, m.cfg.PFC.Priorities, m.own(f)
 	if m.version.legacy() {
@@ -84,7 +88,9 @@ func (m *Machine) legacyResult(f Feature) result {
 	if m.peer != nil && !m.multiple {
 		r := &m.peer.features[f]
 		in.present, in.twice = r.present || r.twice, r.twice
-		in.enabled, in.peerWilling, in.peerError = m.cfg.Enabled[f] && r.enabled, r.willing, r.failed
+		in.enabled, in.peerWilling = m.cfg.Enabled[f] && r.enabled, r.willing
+		// If both ends refuse the same, each keeps its error whatever the other reports.
+		in.peerError = r.failed && m.refusals[f].why == ""
 		in.compatible = r.present && m.compatible(f)
 		if in.advertised && in.present && !in.twice &&
 			(!m.synced[f] || m.peer.control.oper != operVersion || r.oper != operVersion) {
