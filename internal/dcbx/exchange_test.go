@@ -75,7 +75,7 @@ func TestModel(t *testing.T) {
 		t.Run(v.String(), func(t *testing.T) {
 			most, states := 0, map[string]int{}
 			random(t, *exchanges, func(r *rand.Rand) ([]string, []string) {
-				return withModel(r, v, &most, states)
+				return withModel(r, v, v, &most, states)
 			})
 			t.Logf("at most %d LLDPDUs to settle; %v", most, states)
 			for _, s := range []string{"agreed", "local", "peer", "mismatch", "off", "absent", "duplicate", "peer-error",
@@ -88,16 +88,17 @@ func TestModel(t *testing.T) {
 	}
 }
 
-func withModel(r *rand.Rand, v dcbx.Version, most *int, states map[string]int) (failures, log []string) {
+// withModel is an exchange between a Machine with version own and a model with version v.
+func withModel(r *rand.Rand, own, v dcbx.Version, most *int, states map[string]int) (failures, log []string) {
 	l := dcbxtest.NewLink(r)
 	m := &end{other: macs[1]}
-	m.restart(randomConfig(r, v))
+	m.restart(randomConfig(r, own))
 	p := dcbxtest.NewPeer(dcbxtest.Random(r, wire[v]))
-	l.Attach(0, m, wire[v], 0)
+	l.Attach(0, m, wire[own], 0)
 	l.Attach(1, p, wire[v], p.MaxVersion())
 	upset := func() {
 		if r.IntN(2) == 0 {
-			upsetMachine(r, l, 0, m)
+			upsetMachine(r, l, 0, m, func() dcbx.Config { return randomConfig(r, own) })
 		} else {
 			upsetPeer(r, l, 1, p, like(r, wire[v], m))
 		}
@@ -111,7 +112,7 @@ func withModel(r *rand.Rand, v dcbx.Version, most *int, states map[string]int) (
 	*most = max(*most, l.Settle(maxMessages))
 	check := func() bool {
 		failures = append(l.Failures(), p.Violations()...)
-		failures = append(failures, m.settled(modelOf(p))...)
+		failures = append(failures, m.settled(v, modelOf(p))...)
 		for _, f := range m.Status().Features {
 			states[string(f.State)]++
 		}
@@ -122,7 +123,7 @@ func withModel(r *rand.Rand, v dcbx.Version, most *int, states map[string]int) (
 			return failures, l.Log()
 		}
 		if r.IntN(2) == 0 {
-			m.configure(l, 0, randomConfig(r, v))
+			m.configure(l, 0, randomConfig(r, own))
 		} else {
 			p.Configure(like(r, wire[v], m))
 			l.Changed(1)
@@ -131,6 +132,19 @@ func withModel(r *rand.Rand, v dcbx.Version, most *int, states map[string]int) (
 	}
 	check()
 	return failures, l.Log()
+}
+
+// TestModelOfUnknownVersion exchanges random LLDPDUs between a Machine that finds the version and a model.
+func TestModelOfUnknownVersion(t *testing.T) {
+	for _, v := range []dcbx.Version{dcbx.CEE, dcbx.CIN} {
+		t.Run(v.String(), func(t *testing.T) {
+			most, states := 0, map[string]int{}
+			random(t, *exchanges/4, func(r *rand.Rand) ([]string, []string) {
+				return withModel(r, dcbx.Auto, v, &most, states)
+			})
+			t.Logf("at most %d LLDPDUs to settle; %v", most, states)
+		})
+	}
 }
 
 // like returns a random configuration, often with the priority groups of a Machine.
@@ -143,11 +157,11 @@ func like(r *rand.Rand, v dcbxtest.Version, m *end) dcbxtest.Config {
 }
 
 // upsetMachine changes something at a Machine.
-func upsetMachine(r *rand.Rand, l *dcbxtest.Link, i int, m *end) {
+func upsetMachine(r *rand.Rand, l *dcbxtest.Link, i int, m *end, config func() dcbx.Config) {
 	v := m.config.Version
 	switch r.IntN(7) {
 	case 0:
-		m.restart(randomConfig(r, v))
+		m.restart(config())
 		l.Attach(i, m, wire[v], 0)
 	case 1:
 		m.LinkDown()
@@ -161,7 +175,7 @@ func upsetMachine(r *rand.Rand, l *dcbxtest.Link, i int, m *end) {
 		m.Refuse(dcbx.Feature(r.IntN(dcbx.Features)), []string{"", "no memory", "no memory"}[r.IntN(3)])
 		l.Changed(i)
 	default:
-		m.configure(l, i, randomConfig(r, v))
+		m.configure(l, i, config())
 	}
 }
 
@@ -234,14 +248,13 @@ func modelOf(p *dcbxtest.Peer) (o opposite) {
 }
 
 // settled checks a Machine against the other end it has settled with.
-func (e *end) settled(o opposite) (failures []string) {
+func (e *end) settled(v dcbx.Version, o opposite) (failures []string) {
 	fail := func(format string, args ...any) { failures = append(failures, fmt.Sprintf(format, args...)) }
 	s := e.Status()
-	v := wire[s.Version]
 	tlvs := e.TLVs()
-	said, wrong, ok := dcbxtest.Read(v, tlvs)
-	if !ok || len(wrong) > 0 {
-		fail("sends % x: %v", tlvs, wrong)
+	said, wrong, ok := dcbxtest.Read(wire[v], tlvs)
+	if !ok || len(wrong) > 0 || s.Version != v {
+		fail("version %v, sends % x: %v", s.Version, tlvs, wrong)
 		return failures
 	}
 	if !reflect.DeepEqual(said, o.received) {
@@ -254,7 +267,7 @@ func (e *end) settled(o opposite) (failures []string) {
 	if o.seq == 0 || o.seq != o.myAck || o.seq != c.AckNo {
 		fail("numbers %d, %d, %d of the peer, acknowledged %d", o.seq, o.ack, o.myAck, c.AckNo)
 	}
-	e.saysConfig(s.Version, &said, fail)
+	e.saysConfig(v, &said, fail)
 	twin := dcbxtest.NewPeer(said.Config)
 	twin.Receive(o.tlvs)
 	for f := range dcbx.Feature(dcbx.Features) {
@@ -418,7 +431,7 @@ func twoMachines(r *rand.Rand, v dcbx.Version, most *int) (failures, log []strin
 	for range r.IntN(10) {
 		l.Disturb(r.IntN(20))
 		i := r.IntN(2)
-		upsetMachine(r, l, i, ends[i])
+		upsetMachine(r, l, i, ends[i], func() dcbx.Config { return randomConfig(r, v) })
 	}
 	for i, e := range ends {
 		e.SetMultiplePeers(false)
@@ -428,7 +441,7 @@ func twoMachines(r *rand.Rand, v dcbx.Version, most *int) (failures, log []strin
 	check := func() bool {
 		failures = l.Failures()
 		for i, e := range ends {
-			for _, f := range e.settledWith(ends[1-i]) {
+			for _, f := range e.settledWith(v, ends[1-i]) {
 				failures = append(failures, fmt.Sprintf("end %d: %s", i, f))
 			}
 		}
@@ -447,11 +460,11 @@ func twoMachines(r *rand.Rand, v dcbx.Version, most *int) (failures, log []strin
 }
 
 // settledWith checks a Machine against another that it has settled with.
-func (e *end) settledWith(other *end) []string {
+func (e *end) settledWith(v dcbx.Version, other *end) []string {
 	c := other.Status().Control
 	o := opposite{seq: c.SeqNo, ack: c.AckNo, myAck: c.MyAckNo, tlvs: other.TLVs()}
-	o.received, _, _ = dcbxtest.Read(wire[other.Status().Version], other.got)
-	return e.settled(o)
+	o.received, _, _ = dcbxtest.Read(wire[v], other.got)
+	return e.settled(v, o)
 }
 
 // TestBothRefuse: two switches that cannot run their agreement both refuse it once. An end that took

@@ -266,6 +266,14 @@ func (p *IEEEPeer) TLVs() [][]byte {
 // Pending reports whether an LLDPDU must be sent at once.
 func (p *IEEEPeer) Pending() bool { return p.pending }
 
+// OtherPFC returns the priorities that the other end shows; ok is false if it sends none.
+func (p *IEEEPeer) OtherPFC() (priorities uint8, ok bool) {
+	if p.other.pfc == nil {
+		return 0, false
+	}
+	return p.other.pfc.priorities, true
+}
+
 // Violations returns the violations of formats by the other end.
 func (p *IEEEPeer) Violations() []string { return p.violations }
 
