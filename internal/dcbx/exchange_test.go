@@ -103,6 +103,9 @@ func withModel(r *rand.Rand, own, v dcbx.Version, most *int, states map[string]i
 			upsetPeer(r, l, 1, p, like(r, wire[v], m))
 		}
 	}
+	if own == v {
+		failures = m.alone(v, nil)
+	}
 	for range r.IntN(10) {
 		l.Disturb(r.IntN(20))
 		upset()
@@ -111,7 +114,7 @@ func withModel(r *rand.Rand, own, v dcbx.Version, most *int, states map[string]i
 	l.Changed(0)
 	*most = max(*most, l.Settle(maxMessages))
 	check := func() bool {
-		failures = append(l.Failures(), p.Violations()...)
+		failures = append(append(failures, l.Failures()...), p.Violations()...)
 		failures = append(failures, m.settled(v, modelOf(p))...)
 		for _, f := range m.Status().Features {
 			states[string(f.State)]++
@@ -130,7 +133,10 @@ func withModel(r *rand.Rand, own, v dcbx.Version, most *int, states map[string]i
 		}
 		*most = max(*most, l.Follow(maxMessages))
 	}
-	check()
+	if check() {
+		m.Expire()
+		failures = m.alone(v, p.TLVs())
+	}
 	return failures, l.Log()
 }
 
@@ -226,7 +232,10 @@ func randomConfig(r *rand.Rand, v dcbx.Version) dcbx.Config {
 			often = 6
 		}
 		if a.Priority = uint8(3 + r.IntN(2)); r.IntN(often) == 0 {
-			c.Apps = append(c.Apps, a)
+			if c.Apps = append(c.Apps, a); r.IntN(8) == 0 {
+				a.Priority ^= 7 // 3 or 4, too
+				c.Apps = append(c.Apps, a)
+			}
 		}
 	}
 	r.Shuffle(len(c.Apps), func(i, j int) { c.Apps[i], c.Apps[j] = c.Apps[j], c.Apps[i] })
@@ -272,6 +281,32 @@ func (e *end) settled(v dcbx.Version, o opposite) (failures []string) {
 	twin.Receive(o.tlvs)
 	for f := range dcbx.Feature(dcbx.Features) {
 		e.runs(f, &s.Features[f], twin.Running(feature[f]), said.Error[feature[f]], fail)
+	}
+	return failures
+}
+
+// alone checks a Machine without another end: there has been none yet, or it was there and has
+// expired.
+func (e *end) alone(v dcbx.Version, expired [][]byte) (failures []string) {
+	fail := func(format string, args ...any) { failures = append(failures, fmt.Sprintf(format, args...)) }
+	s := e.Status()
+	said, _, ok := dcbxtest.Read(wire[v], e.TLVs())
+	if c := s.Control; !ok || c.AckNo != 0 || c.MyAckNo != 0 || expired != nil && c.SeqNo != 0 {
+		fail("alone: %+v", s.Control)
+	}
+	twin := dcbxtest.NewPeer(said.Config)
+	if expired != nil {
+		twin.Receive(expired)
+		twin.Expire()
+	}
+	for f := range dcbx.Feature(dcbx.Features) {
+		want := twin.Running(feature[f])
+		if s.Features[f].State == dcbx.StateRefused {
+			continue // a feature that is not sent runs, or is refused, without another end
+		}
+		if on := s.Features[f].Source != dcbx.Off; on != want.On || said.Error[feature[f]] != want.Error {
+			fail("alone: %v runs: %v, error %v; %+v", f, on, said.Error[feature[f]], want)
+		}
 	}
 	return failures
 }

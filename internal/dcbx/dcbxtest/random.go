@@ -54,7 +54,7 @@ func randomApps(r *rand.Rand, v Version) (apps []Application) {
 		if v == CIN {
 			a = Application{Protocol: uint16(i)}
 		}
-		if a.Priorities = 1 << (3 + r.IntN(2)); r.IntN(2) == 0 {
+		if a.Priorities = []uint8{0x08, 0x08, 0x08, 0x10, 0x10, 0x18}[r.IntN(6)]; r.IntN(2) == 0 {
 			apps = append(apps, a)
 		}
 	}
