@@ -15,7 +15,7 @@ import (
 func TestIEEEModel(t *testing.T) {
 	for _, own := range []dcbx.Version{dcbx.IEEE, dcbx.Auto} {
 		t.Run(own.String(), func(t *testing.T) {
-			most, states := 0, map[string]int{}
+			most, states := 0, map[dcbx.State]int{}
 			random(t, *exchanges/2, func(r *rand.Rand) ([]string, []string) {
 				return withIEEEModel(r, own, &most, states)
 			})
@@ -24,7 +24,7 @@ func TestIEEEModel(t *testing.T) {
 	}
 }
 
-func withIEEEModel(r *rand.Rand, own dcbx.Version, most *int, states map[string]int) (failures, log []string) {
+func withIEEEModel(r *rand.Rand, own dcbx.Version, most *int, states map[dcbx.State]int) (failures, log []string) {
 	l := dcbxtest.NewLink(r)
 	mac := r.Perm(2)
 	tie := dcbx.Tie(r.IntN(2))
@@ -58,7 +58,7 @@ func withIEEEModel(r *rand.Rand, own dcbx.Version, most *int, states map[string]
 		failures = append(l.Failures(), p.Violations()...)
 		failures = append(failures, m.settledIEEE(p.TLVs())...)
 		for _, f := range m.Status().Features {
-			states[string(f.State)]++
+			states[f.State]++
 		}
 		return len(failures) == 0
 	}

@@ -12,8 +12,8 @@ import (
 //   - It takes the next number only when its own is acknowledged, and only if something changed.
 //   - While its number stays, only OperVersion and Error may change.
 //
-// Number 0 is that of an end that has started over and was sent an acknowledgement of before. Such
-// an end has no number for its configuration yet.
+// An end sends number 0 if it has started over and then received an acknowledgement of an earlier
+// number. Its configuration has no number yet.
 type Audit struct {
 	version Version
 	max     uint8           // MaxVersion
