@@ -198,3 +198,29 @@ func sameApps(a []dcbx.App, b []dcbxtest.IEEEApp) bool {
 	}
 	return len(all) == 0
 }
+
+// TestPeerThatSwaps: an end that stands still since the peer's priorities have swapped gives way
+// again if the peer does not take its priorities.
+func TestPeerThatSwaps(t *testing.T) {
+	c := dcbx.Config{Version: dcbx.IEEE, MAC: macs[0], Enabled: [dcbx.Features]bool{dcbx.FeaturePFC: true},
+		Willing: [dcbx.Features]bool{dcbx.FeaturePFC: true}, PFC: dcbx.PFC{Capability: 8}}
+	m := &end{other: macs[1]}
+	m.restart(c)
+	show := func(priorities uint8) dcbx.FeatureStatus {
+		m.Receive([][]byte{{0x00, 0x80, 0xc2, 0x0b, 0x88, priorities}})
+		return m.Status().Features[dcbx.FeaturePFC]
+	}
+	for range 4 {
+		show(0x08)
+		show(0)
+	}
+	if s := show(0x08); s.State != dcbx.StateMismatch {
+		t.Fatalf("does not stand still: %+v", s)
+	}
+	for range 3 {
+		show(0x08)
+	}
+	if s := show(0x08); s.State != dcbx.StatePeer || s.Operational.PFC.Priorities != 0x08 {
+		t.Errorf("does not give way again: %+v", s)
+	}
+}

@@ -302,12 +302,15 @@ type chase struct {
 	before uint8 // priorities of the peer before the latest
 	swaps  int   // in a row
 	on     bool  // this end stands still
+	wrong  int   // LLDPDUs since then in a row that do not show this end's priorities
 }
 
 const maxSwaps = 4
 
-// watch compares an LLDPDU of a peer with the one before it.
-func (c *chase) watch(before, now *message) {
+// watch compares an LLDPDU of a peer with the one before it. Swaps may have another cause: the peer
+// changed its configuration, or LLDPDUs were repeated out of order. A peer like that does not take
+// own, the priorities of the end that stands still, so this end gives way again.
+func (c *chase) watch(before, now *message, own uint8) {
 	if before == nil {
 		*c = chase{before: now.pfc.Priorities}
 		return
@@ -315,7 +318,13 @@ func (c *chase) watch(before, now *message) {
 	old, latest := before.pfc.Priorities, now.pfc.Priorities
 	switch {
 	case !now.features[FeaturePFC].willing:
-		c.swaps, c.on = 0, false
+		*c = chase{}
+	case c.on && latest != own:
+		if c.wrong++; c.wrong == maxIgnored {
+			*c = chase{}
+		}
+	case c.on:
+		c.wrong = 0
 	case latest != old && latest == c.before:
 		if c.swaps++; c.swaps == maxSwaps {
 			c.on = true
