@@ -309,8 +309,9 @@ const maxSwaps = 4
 
 // watch compares an LLDPDU of a peer with the one before it. Swaps may have another cause: the peer
 // changed its configuration, or LLDPDUs were repeated out of order. A peer like that does not take
-// own, the priorities of the end that stands still, so this end gives way again.
-func (c *chase) watch(before, now *message, own uint8) {
+// own, the priorities of the end that stands still, so this end gives way again after patience
+// LLDPDUs. Two ends that both stand still must not do so at the same time: see patience.
+func (c *chase) watch(before, now *message, own uint8, patience int) {
 	if before == nil {
 		*c = chase{before: now.pfc.Priorities}
 		return
@@ -320,7 +321,7 @@ func (c *chase) watch(before, now *message, own uint8) {
 	case !now.features[FeaturePFC].willing:
 		*c = chase{}
 	case c.on && latest != own:
-		if c.wrong++; c.wrong == maxIgnored {
+		if c.wrong++; c.wrong == patience {
 			*c = chase{}
 		}
 	case c.on:
@@ -333,6 +334,16 @@ func (c *chase) watch(before, now *message, own uint8) {
 		c.swaps = 0
 	}
 	c.before = old
+}
+
+// patience is the number of LLDPDUs for which an end stands still. The end with the lower address
+// has less, whichever way the ends break ties, and so takes the other's priorities while that still
+// stands.
+func (m *Machine) patience() int {
+	if bytes.Compare(m.cfg.MAC[:], m.mac[:]) < 0 {
+		return maxIgnored
+	}
+	return 4 * maxIgnored
 }
 
 // Same reports whether two tables treat all priorities alike: the same priorities share a class,

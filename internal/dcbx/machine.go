@@ -206,7 +206,7 @@ func (m *Machine) Receive(peer [6]byte, tlvs [][]byte) {
 	if m.version.legacy() {
 		m.acknowledge()
 	} else {
-		m.chase.watch(before, m.peer, m.cfg.PFC.Priorities)
+		m.chase.watch(before, m.peer, m.cfg.PFC.Priorities, m.patience())
 		for f := range m.ignored {
 			m.ignored[f]++
 		}

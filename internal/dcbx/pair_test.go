@@ -244,9 +244,14 @@ func TestTies(t *testing.T) {
 	a, b := pairConfig(IEEE, 0, 0x08), pairConfig(IEEE, 1, 0x30)
 	a.Willing, b.Willing, a.Tie, b.Tie = willing(true), willing(true), TieLower, TieHigher // both give way
 	l := newLink(a, b, nil)
+	for range 2 * 4 * maxIgnored * periodic { // as long as both could stand still, twice
+		l.turn()
+	}
 	l.settles(t)
-	if s := l.status(); s[0].Features[FeaturePFC].Operational.PFC != s[1].Features[FeaturePFC].Operational.PFC {
-		t.Errorf("%+v\n%+v", s[0].Features[FeaturePFC], s[1].Features[FeaturePFC])
+	for i, want := range []State{StatePeer, StateAgreed} {
+		if f := l.status()[i].Features[FeaturePFC]; f.State != want || f.Operational.PFC.Priorities != 0x30 {
+			t.Errorf("end %d: %+v", i, f)
+		}
 	}
 }
 
