@@ -12,6 +12,7 @@ import (
 	"sluice/internal/cli"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
+	"sluice/internal/gaps"
 	"sluice/internal/loopgap"
 	"sluice/internal/thread"
 )
@@ -208,7 +209,7 @@ func (o *headroomOptions) measureGap(c *cobra.Command) (*gapReport, error) {
 	return newGapReport(cpu, &gap), nil
 }
 
-func newGapReport(cpu int, g *dataplane.GapHistogram) *gapReport {
+func newGapReport(cpu int, g *gaps.Histogram) *gapReport {
 	return &gapReport{CPU: cpu, Iterations: g.Iterations(), P50: g.Quantile(.5), P999: g.Quantile(.999), Max: g.Max,
 		Wait: g.Wait}
 }

@@ -21,6 +21,7 @@ import (
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
+	"sluice/internal/gaps"
 	"sluice/internal/state"
 	"sluice/pfc"
 	"sluice/pmd"
@@ -221,7 +222,7 @@ func (d *desk) open() *desk {
 func newState(c *config.Config) control.State {
 	s := control.State{Time: time.Now(), Config: c, CPUs: []int{5}, Ports: make([]control.PortState, 2)}
 	w := dataplane.Snapshot{Now: 9e9, Buffers: 100, Free: 60, CellSize: 2048,
-		Work: dataplane.Work{Iterations: 4, NS: 400}}
+		Work: gaps.Work{Iterations: 4, NS: 400}}
 	for i := range s.Ports {
 		p := &s.Ports[i]
 		p.PortInfo = control.PortInfo{Name: c.Ports[i].Device, Mode: "zero-copy"}

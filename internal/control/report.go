@@ -7,6 +7,7 @@ import (
 	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/gaps"
 	"sluice/internal/state"
 	"sluice/internal/thread"
 	"sluice/pfc"
@@ -225,7 +226,7 @@ func workerOf(w *dataplane.Snapshot, cpu int) state.Worker {
 
 // gapsOf returns the histogram of gaps as cumulative buckets that end at powers of two, from 1 µs
 // to 1 s.
-func gapsOf(h *dataplane.GapHistogram) (gaps []state.Gap) {
+func gapsOf(h *gaps.Histogram) (gaps []state.Gap) {
 	for bits := 10; bits <= 30; bits++ {
 		longest := int64(1)<<bits - 1
 		gaps = append(gaps, state.Gap{AtMostNS: longest, Iterations: h.AtMost(longest)})

@@ -238,7 +238,7 @@ func (t *Tap) turn() {
 	t.next += uint32(t.ring.Push(t.pending))
 	t.pending = t.pending[:0]
 	t.room = min(t.ring.Free(), tapBurst)
-	now := t.worker.gap.last
+	now := t.worker.gap.Last
 	t.budget, t.last = int(min(tapBudget, int64(t.budget)+(now-t.last)*tapRate)), now
 }
 
@@ -410,7 +410,7 @@ func (t *Tap) keep(of *tapPort, addr uint64, length uint32) *Record {
 	t.pending = t.pending[:n+1]
 	r := &t.pending[n]
 	*r = Record{
-		At: t.worker.gap.last, Beyond: of.beyond, Full: of.full, Length: uint16(length),
+		At: t.worker.gap.Last, Beyond: of.beyond, Full: of.full, Length: uint16(length),
 		Kept: uint16(min(int(length), t.SnapLength)),
 		slot: (t.next + uint32(n)) & (tapSlots - 1),
 	}

@@ -6,6 +6,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/bridge"
+	"sluice/internal/gaps"
 	"sluice/pfc"
 )
 
@@ -214,9 +215,9 @@ type Snapshot struct {
 	Egress     []cells.PoolUsage
 	Bridge     bridge.Stats
 	Stations   int // FDB entries of the bridge
-	Gap        GapHistogram
+	Gap        gaps.Histogram
 	Departed   uint64 // frames, LosslessDrops of ports that have left
-	Work       Work
+	Work       gaps.Work
 }
 
 // Look returns the state of a worker to the goroutine that steps it. All others call Snapshot.
@@ -238,7 +239,7 @@ func (w *Worker) newSnapshot() Snapshot {
 func (w *Worker) look(s *Snapshot, now int64) {
 	s.Worker, s.Now = w.index, now
 	s.Free, s.Buffers, s.CellsInUse = w.pool.Free(), w.pool.Size(), w.accounts.InUse()
-	s.CellSize, s.Gap, s.Work = w.cellSize, w.gap.at(now), w.gap.work
+	s.CellSize, s.Gap, s.Work = w.cellSize, w.gap.At(now), w.gap.Work
 	s.Departed = w.departed.lost
 	s.Bridge, s.Stations = w.bridge.Stats(), w.bridge.Len()
 	for i := range s.Pools {

@@ -267,13 +267,13 @@ func (w *Worker) install(next *part) {
 	w.ports, w.own, w.sources, w.batches = next.ports, next.own, next.sources, next.batches
 	w.accounts, w.bridge = next.accounts, next.bridge
 	ports := 0
-	w.gap.response = math.MaxInt64
+	w.gap.Response = math.MaxInt64
 	for _, p := range w.own {
 		if p.Vacant {
 			continue
 		}
 		ports++
-		w.gap.response = min(w.gap.response, p.Response)
+		w.gap.Response = min(w.gap.Response, p.Response)
 	}
 	w.budget.size = next.budget
 	w.quantum = w.budget.quantum(ports)

@@ -38,7 +38,7 @@ func (w *Worker) loop(partner Partner) {
 	for !w.stopped.Load() {
 		now := int64(time.Since(start))
 		if w.turns.take(now, w.Step(now) == 0) {
-			w.gap.moved = true
+			w.gap.Moved = true
 		}
 	}
 }

@@ -105,3 +105,28 @@ func TestWorkersCrossConcurrently(t *testing.T) {
 		}
 	}
 }
+
+// TestWorkOfFrames checks that iterations count if they moved frames and not if they were idle, and
+// that bursts count as received.
+func TestWorkOfFrames(t *testing.T) {
+	r := newRig(t, 2, 1, nil)
+	r.introduce()
+	r.run(100_000)
+	before, idle := r.s.Workers[0].Look(r.now), r.port(0).RXBursts
+	r.run(100_000)
+	if after := r.s.Workers[0].Look(r.now); after.Work != before.Work {
+		t.Errorf("%+v while nothing moved, from %+v", after.Work, before.Work)
+	}
+	for i := range 10 {
+		r.send(0, data(0, 1, 1, 64, i))
+		r.run(10_000)
+	}
+	after := r.s.Workers[0].Look(r.now)
+	n, ns := after.Work.Iterations-before.Work.Iterations, after.Work.NS-before.Work.NS
+	if n < 10 || n > 100 || ns != int64(n)*100 {
+		t.Errorf("%d iterations and %d ns for 10 frames, each of 100 ns", n, ns)
+	}
+	if bursts := r.port(0).RXBursts - idle; bursts != 10 {
+		t.Errorf("%d bursts for 10 frames that came one by one", bursts)
+	}
+}

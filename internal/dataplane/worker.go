@@ -6,6 +6,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/bridge"
+	"sluice/internal/gaps"
 	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/sched"
@@ -52,7 +53,7 @@ type Worker struct {
 	clock      func() int64 // see UseClock; nil: time passes between iterations only
 	index      int
 	cellSize   int // bytes
-	gap        gapMeter
+	gap        gaps.Meter
 	departed   departed
 	current    *Plan                      // what the worker runs now
 	clears     uint64                     // Plan.Cleared, as of that plan
@@ -178,7 +179,7 @@ func newWorker(s *Switch, index, first, n int) *Worker {
 // spent. So after each iteration every lossless frame that had arrived is charged to its group, or
 // its peer was sent XOFF.
 func (w *Worker) Step(now int64) int {
-	w.gap.observe(now)
+	w.gap.Observe(now)
 	w.budget.renew()
 	if p := w.plan.Load(); p != w.current && w.ready(p) {
 		w.adopt(p, now)
@@ -196,7 +197,7 @@ func (w *Worker) Step(now int64) int {
 	w.bridge.Tidy(now)
 	w.snapshot.serve(w, now)
 	w.fdb.serve(w, now)
-	w.gap.moved = work > 0
+	w.gap.Moved = work > 0
 	return work
 }
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/internal/dataplane"
+	"sluice/internal/gaps"
 	"sluice/internal/umem"
 )
 
@@ -14,7 +14,7 @@ import (
 // its iterations. The worker forwards between two ports in memory that always have frames, so its
 // iterations are as long as those of a loaded switch with two ports. Its worst gap shows how long
 // this machine keeps a thread from its CPU.
-func Measure(ctx context.Context, cpu int, length time.Duration) (gap dataplane.GapHistogram, err error) {
+func Measure(ctx context.Context, cpu int, length time.Duration) (gap gaps.Histogram, err error) {
 	memory, err := umem.Map(Buffers, 2048)
 	if err != nil {
 		return gap, fmt.Errorf("loopgap: map memory for the measurement: %w", err)

@@ -19,6 +19,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/gaps"
 	"sluice/internal/state"
 )
 
@@ -56,7 +57,7 @@ func (f *fake) giveValues() {
 	p.Watchdog.Storming, p.Watchdog.Storms[losslessCoS] = 1<<losslessCoS, 3
 	p.Driver.TXDropped, p.Driver.TXRefused = 11, 12
 	f.gather()
-	f.state.Workers[0].Gap = dataplane.GapHistogram{Counts: [320]uint64{10}, Max: 5000, Wait: 7000, Recent: 6000}
+	f.state.Workers[0].Gap = gaps.Histogram{Counts: [320]uint64{10}, Max: 5000, Wait: 7000, Recent: 6000}
 }
 
 // TestValues has one value of each kind, in base units.

@@ -1,4 +1,4 @@
-package dataplane
+package gaps
 
 import (
 	"slices"
@@ -13,9 +13,9 @@ import (
 func TestGapBucketsCoverAllGaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		gap := rapid.Int64Range(0, 1<<38).Draw(t, "gap")
-		i := gapBucket(gap)
-		bound := gapBound(i)
-		if gap > bound || i > 0 && gap <= gapBound(i-1) {
+		i := bucketOf(gap)
+		bound := boundOf(i)
+		if gap > bound || i > 0 && gap <= boundOf(i-1) {
 			t.Fatalf("gap %d is in bucket %d, up to %d", gap, i, bound)
 		}
 		if bound-gap > gap/8 {
@@ -25,15 +25,15 @@ func TestGapBucketsCoverAllGaps(t *testing.T) {
 }
 
 func TestGapQuantiles(t *testing.T) {
-	var m gapMeter
+	var m Meter
 	now := int64(5)
 	var gaps []int64
-	m.observe(now)
+	m.Observe(now)
 	for i := range int64(1000) {
 		gap := 100 + i*i
 		now += gap
 		gaps = append(gaps, gap)
-		m.observe(now)
+		m.Observe(now)
 	}
 	h := &m.histogram
 	if h.Iterations() != 1000 || h.Max != 100+999*999 {
@@ -46,7 +46,7 @@ func TestGapQuantiles(t *testing.T) {
 			t.Errorf("quantile %v is %d, want %d to %d", q, got, want, want+want/8)
 		}
 	}
-	if (&GapHistogram{}).Quantile(.5) != 0 {
+	if (&Histogram{}).Quantile(.5) != 0 {
 		t.Error("no gaps have a median")
 	}
 }
@@ -87,21 +87,21 @@ func TestRecentMax(t *testing.T) {
 
 // TestRecentWait checks that a gap counts as recent for ten minutes, and as the longest for ever.
 func TestRecentWait(t *testing.T) {
-	var m gapMeter
+	var m Meter
 	now := int64(time.Second)
 	run := func(gap, length time.Duration) {
 		for end := now + int64(length); now < end; now += int64(gap) {
-			m.observe(now)
+			m.Observe(now)
 		}
 	}
 	run(time.Millisecond, time.Second)
 	now += int64(time.Second) // a hiccup
 	run(time.Millisecond, RecentTime-time.Minute)
-	if h := m.at(now); h.Recent != h.Wait || h.Wait < int64(time.Second) {
+	if h := m.At(now); h.Recent != h.Wait || h.Wait < int64(time.Second) {
 		t.Errorf("recent %d, longest %d", h.Recent, h.Wait)
 	}
 	run(time.Millisecond, 3*time.Minute)
-	if h := m.at(now); h.Recent != int64(2*time.Millisecond) || h.Wait < int64(time.Second) {
+	if h := m.At(now); h.Recent != int64(2*time.Millisecond) || h.Wait < int64(time.Second) {
 		t.Errorf("later: recent %d, longest %d", h.Recent, h.Wait)
 	}
 }
@@ -109,43 +109,18 @@ func TestRecentWait(t *testing.T) {
 // TestWork checks that the time of an iteration, up to the start of the next, counts as work if the
 // iteration moved something.
 func TestWork(t *testing.T) {
-	var m gapMeter
+	var m Meter
 	now, want := int64(7), Work{}
 	for i := range int64(100) {
-		m.observe(now)
-		if m.moved = i%3 == 0; m.moved {
+		m.Observe(now)
+		if m.Moved = i%3 == 0; m.Moved {
 			want.Iterations++
 			want.NS += 10 + i
 		}
 		now += 10 + i
 	}
-	m.observe(now)
-	if m.work != want {
-		t.Errorf("%+v, want %+v", m.work, want)
-	}
-}
-
-// TestWorkOfFrames checks that iterations count if they moved frames and not if they were idle, and
-// that bursts count as received.
-func TestWorkOfFrames(t *testing.T) {
-	r := newRig(t, 2, 1, nil)
-	r.introduce()
-	r.run(100_000)
-	before, idle := r.s.Workers[0].Look(r.now), r.port(0).RXBursts
-	r.run(100_000)
-	if after := r.s.Workers[0].Look(r.now); after.Work != before.Work {
-		t.Errorf("%+v while nothing moved, from %+v", after.Work, before.Work)
-	}
-	for i := range 10 {
-		r.send(0, data(0, 1, 1, 64, i))
-		r.run(10_000)
-	}
-	after := r.s.Workers[0].Look(r.now)
-	n, ns := after.Work.Iterations-before.Work.Iterations, after.Work.NS-before.Work.NS
-	if n < 10 || n > 100 || ns != int64(n)*100 {
-		t.Errorf("%d iterations and %d ns for 10 frames, each of 100 ns", n, ns)
-	}
-	if bursts := r.port(0).RXBursts - idle; bursts != 10 {
-		t.Errorf("%d bursts for 10 frames that came one by one", bursts)
+	m.Observe(now)
+	if m.Work != want {
+		t.Errorf("%+v, want %+v", m.Work, want)
 	}
 }

@@ -1,4 +1,7 @@
-package dataplane
+// Package gaps measures how long a polling loop is away: the times between its iterations. They
+// count in a histogram of fixed size, at the cost of one clock reading an iteration, which the loop
+// makes anyway.
+package gaps
 
 import (
 	"math/bits"
@@ -6,17 +9,17 @@ import (
 	"time"
 )
 
-// The buckets of a GapHistogram. An octave has eight, so the width of a bucket is at most 1/8 of
+// The buckets of a Histogram. An octave has eight, so the width of a bucket is at most 1/8 of
 // its lower bound.
 const (
-	gapSubBits = 3
-	gapBuckets = 40 << gapSubBits // up to 2^39 ns, about nine minutes
+	subBits = 3
+	buckets = 40 << subBits // up to 2^39 ns, about nine minutes
 )
 
-// GapHistogram counts the times between two iterations, in ns. A link's headroom must cover the
+// Histogram counts the times between two iterations, in ns. A link's headroom must cover the
 // loop's worst gap in addition to the wire.
-type GapHistogram struct {
-	Counts [gapBuckets]uint64
+type Histogram struct {
+	Counts [buckets]uint64
 	Max    int64 // ns
 	// Wait is the longest sum of two successive gaps, ns. A frame that arrives just after an
 	// iteration has looked at its port may be found only by the end of the next, so this is the
@@ -25,8 +28,7 @@ type GapHistogram struct {
 	// Recent is the Wait of the last RecentTime, or of up to a minute more. It is 0 before the
 	// first snapshot.
 	Recent int64
-	// Late counts the gaps longer than the shortest PortParams.Response that the worker's ports had
-	// at the time.
+	// Late counts the gaps longer than Meter.Response was at the time.
 	Late uint64
 	// LateWaits counts the sums of two successive gaps that were longer than that; Wait is the
 	// longest such sum.
@@ -85,76 +87,78 @@ type Work struct {
 	NS         int64
 }
 
-// gapMeter measures at every iteration. It knows what an iteration took when the next one begins,
-// so it needs no further clock reading.
-type gapMeter struct {
-	histogram GapHistogram
-	response  int64     // bound for GapHistogram.Late, ns
-	recent    recentMax // for GapHistogram.Recent
-	work      Work
-	last      int64
-	before    int64 // the gap before this one, ns
+// Meter measures at every iteration. It knows what an iteration took when the next one begins, so
+// it needs no further clock reading.
+type Meter struct {
+	Response int64 // bound for Histogram.Late, ns
+	Last     int64 // when the latest iteration began, ns
+	Moved    bool  // the latest iteration moved something; set by the loop
+	Work     Work
+
+	histogram Histogram
+	recent    recentMax // for Histogram.Recent
+	before    int64     // the gap before this one, ns
 	running   bool
-	moved     bool // the last iteration moved something
 }
 
-func (g *gapMeter) observe(now int64) {
+// Observe begins an iteration at now, which never goes back.
+func (g *Meter) Observe(now int64) {
 	if g.running {
-		gap := now - g.last
+		gap := now - g.Last
 		g.histogram.add(gap)
-		if gap+g.before > g.response {
+		if gap+g.before > g.Response {
 			g.histogram.LateWaits++
-			if gap > g.response {
+			if gap > g.Response {
 				g.histogram.Late++
 			}
 		}
 		g.histogram.Wait = max(g.histogram.Wait, gap+g.before)
 		g.recent.add(gap+g.before, now)
 		g.before = gap
-		if g.moved {
-			g.work.Iterations++
-			g.work.NS += gap
+		if g.Moved {
+			g.Work.Iterations++
+			g.Work.NS += gap
 		}
 	}
-	g.last, g.running = now, true
+	g.Last, g.running = now, true
 }
 
-// at returns the gaps so far, with Recent as of now.
-func (g *gapMeter) at(now int64) GapHistogram {
+// At returns the gaps so far, with Recent as of now.
+func (g *Meter) At(now int64) Histogram {
 	h := g.histogram
 	h.Recent = g.recent.most(now)
 	return h
 }
 
-func (h *GapHistogram) add(gap int64) {
+func (h *Histogram) add(gap int64) {
 	if gap > h.Max {
 		h.Max = gap
 	}
-	h.Counts[gapBucket(gap)]++
+	h.Counts[bucketOf(gap)]++
 }
 
-// gapBucket is linear below 8 ns. Above that, it is the octave and the three bits behind the
+// bucketOf is linear below 8 ns. Above that, it is the octave and the three bits behind the
 // leading one.
-func gapBucket(gap int64) int {
+func bucketOf(gap int64) int {
 	v := uint64(max(gap, 0))
-	if v < 1<<gapSubBits {
+	if v < 1<<subBits {
 		return int(v)
 	}
-	shift := bits.Len64(v) - gapSubBits - 1
-	return min((shift+1)<<gapSubBits|int(v>>shift)&(1<<gapSubBits-1), gapBuckets-1)
+	shift := bits.Len64(v) - subBits - 1
+	return min((shift+1)<<subBits|int(v>>shift)&(1<<subBits-1), buckets-1)
 }
 
-// gapBound returns the largest gap of a bucket, in ns.
-func gapBound(bucket int) int64 {
-	if bucket < 1<<gapSubBits {
+// boundOf returns the largest gap of a bucket, in ns.
+func boundOf(bucket int) int64 {
+	if bucket < 1<<subBits {
 		return int64(bucket)
 	}
-	shift := bucket>>gapSubBits - 1
-	return int64(bucket&(1<<gapSubBits-1)|1<<gapSubBits)<<shift + 1<<shift - 1
+	shift := bucket>>subBits - 1
+	return int64(bucket&(1<<subBits-1)|1<<subBits)<<shift + 1<<shift - 1
 }
 
 // Iterations returns the number of gaps measured.
-func (h *GapHistogram) Iterations() uint64 {
+func (h *Histogram) Iterations() uint64 {
 	n := uint64(0)
 	for _, c := range h.Counts {
 		n += c
@@ -164,9 +168,9 @@ func (h *GapHistogram) Iterations() uint64 {
 
 // AtMost returns the number of gaps no longer than limit, in ns, to within 1/8 of it. It is exact
 // for 2^n - 1, where a bucket ends.
-func (h *GapHistogram) AtMost(limit int64) uint64 {
+func (h *Histogram) AtMost(limit int64) uint64 {
 	n := uint64(0)
-	for _, c := range h.Counts[:gapBucket(limit)+1] {
+	for _, c := range h.Counts[:bucketOf(limit)+1] {
 		n += c
 	}
 	return n
@@ -174,12 +178,12 @@ func (h *GapHistogram) AtMost(limit int64) uint64 {
 
 // Quantile returns the gap, in ns, that a share q (0 … 1) of the iterations did not exceed, to
 // within 1/8.
-func (h *GapHistogram) Quantile(q float64) int64 {
+func (h *Histogram) Quantile(q float64) int64 {
 	rank := uint64(q * float64(h.Iterations()))
 	seen := uint64(0)
 	for i, c := range h.Counts {
 		if seen += c; seen > rank {
-			return min(gapBound(i), h.Max)
+			return min(boundOf(i), h.Max)
 		}
 	}
 	return h.Max
