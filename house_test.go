@@ -62,7 +62,7 @@ var mayImport = map[string][]string{
 	"internal/seats":       {},
 	"internal/netdev":      {},
 	"internal/gaps":        {},
-	"internal/punt":        {"ring"},
+	"internal/punt":        {"ring", "internal/frame"},
 	"internal/umem":        {},
 	"internal/units":       {},
 	"internal/prose":       {},

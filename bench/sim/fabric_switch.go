@@ -61,7 +61,7 @@ func (f *Fabric) AddLosslessSwitch(name string, l LosslessSwitch) (*Switch, erro
 		p.Ports = append(p.Ports, l.port(fmt.Sprintf("%s.%d", name, i), i%p.Workers, share, room+l.Spare))
 		p.Bridge.Ports = append(p.Bridge.Ports, bridge.PortParams{Storm: l.Storm})
 	}
-	perPort := fabricBuffers + dataplane.ControlBuffers + cells.Priorities*share + room + l.Spare
+	perPort := fabricBuffers + dataplane.OwnBuffers + cells.Priorities*share + room + l.Spare
 	if p.Memory, err = umem.Map(l.Ports*perPort*p.Workers, l.Cable.buffer()); err != nil {
 		return nil, fmt.Errorf("bench: add switch %s: %w", name, err)
 	}

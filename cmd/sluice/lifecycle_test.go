@@ -340,7 +340,7 @@ func checkBuffers(t *testing.T, text string, r program.Report) {
 	}
 	kept := make([]int, len(r.Workers))
 	for _, p := range params.Ports {
-		kept[p.Worker] += p.Buffers + dataplane.ControlBuffers
+		kept[p.Worker] += p.Buffers + dataplane.OwnBuffers
 	}
 	for i, w := range r.Workers {
 		if w.Free != w.Buffers-kept[i] {

@@ -62,7 +62,7 @@ ports:
 	if b := p.Ports[1]; b.MaxFrame != 1526 || b.MaxLossless != 1422 || b.Sched.MaxFrame != 1526 || b.Response != 1000 {
 		t.Errorf("frames of port b may have an S-tag and a C-tag: %+v", b)
 	}
-	if share := a.Cells.Groups[0].Share; share != 16384-2*(4096+dataplane.ControlBuffers+7+300+7*103) {
+	if share := a.Cells.Groups[0].Share; share != 16384-2*(4096+dataplane.OwnBuffers+7+300+7*103) {
 		t.Errorf("the default share is cut to %d, not to what there is to share", share)
 	}
 	want := cells.GroupParams{Lossless: true, Reserved: 7, Share: 625, XON: 313, Headroom: 300}

@@ -65,7 +65,7 @@ func plotsOf(c *config.Config, p *dataplane.Params, worker, ring int) (plots []p
 		if port.Worker != worker {
 			continue
 		}
-		kept += ring + dataplane.ControlBuffers
+		kept += ring + dataplane.OwnBuffers
 		if len(plots) == 0 || c.Memory.PortBuffer > 0 {
 			plots = append(plots, plot{cells: c.Memory.PortBuffer / c.Memory.Cell})
 			if c.Memory.PortBuffer > 0 {

@@ -24,7 +24,7 @@ classes:
   - {cos: [1, 2, 4, 5, 6, 7], reserved: 0B, share: 1600B}
 ports: [{device: a, speed: 10G, in_flight: 9KB, response: 0s}, {device: b, speed: 10G, in_flight: 9KB, response: 0s}]
 `)
-	const buffers = 4096 - 2*(1024+dataplane.ControlBuffers)
+	const buffers = 4096 - 2*(1024+dataplane.OwnBuffers)
 	account := p.Accounts[0]
 	shared := buffers - 2*1 - 300 // reserved; twice 300 cells of headroom, over-subscribed by two
 	want := []cells.PoolParams{{Name: "/lossless", Shared: shared * 60 / 100, Headroom: 300},

@@ -61,11 +61,12 @@ const (
 	// a MAC control frame that it does not: malformed, unknown, of another flow control, or to
 	// another station
 	Ignored
-	Originated // a MAC control frame of the switch's own
+	Originated // sent: a MAC control frame of the switch's own, or a frame of its control plane
+	Punted     // received: for the control plane
 	verdicts
 )
 
-var verdictNames = [verdicts]string{"forwarded", "flooded", "dropped", "consumed", "ignored", "originated"}
+var verdictNames = [verdicts]string{"forwarded", "flooded", "dropped", "consumed", "ignored", "originated", "punted"}
 
 // String returns the stable name.
 func (v Verdict) String() string { return verdictNames[v] }
@@ -73,7 +74,7 @@ func (v Verdict) String() string { return verdictNames[v] }
 // Values of the fields that a Record does not have.
 const (
 	NoPort  = -1
-	NoClass = 0xff // for MAC control frames
+	NoClass = 0xff // for the switch's own frames, and MAC control frames
 	NoQueue = 0xff // for frames that were to enter no queue, or, flooded, several
 )
 
@@ -309,9 +310,21 @@ func (t *Tap) refused(p *port, d *pmd.Desc, why Drop, class uint8) {
 
 // discarded captures a received frame of which the switch dropped all or a copy.
 func (t *Tap) discarded(p *port, d *pmd.Desc, why Drop, class uint8) {
+	t.ended(p, d, Dropped, why, class)
+}
+
+// punted captures a received frame for the control plane.
+func (t *Tap) punted(p *port, d *pmd.Desc, class uint8) {
+	if !t.DropsOnly {
+		t.ended(p, d, Punted, 0, class)
+	}
+}
+
+// ended captures a received frame that goes to no port.
+func (t *Tap) ended(p *port, d *pmd.Desc, verdict Verdict, why Drop, class uint8) {
 	if of := t.port(p, RX); of != nil && t.Classes>>class&1 != 0 && t.spend(of, d.Len) {
 		r := t.keep(of, d.Addr, d.Len)
-		r.Port, r.Direction, r.Verdict, r.Why, r.Class = int32(p.id), RX, Dropped, why, class
+		r.Port, r.Direction, r.Verdict, r.Why, r.Class = int32(p.id), RX, verdict, why, class
 		r.Other, r.Queue = NoPort, NoQueue
 	}
 }
@@ -373,6 +386,16 @@ func (t *Tap) control(p *port, d *pmd.Desc, direction Direction) {
 	r := t.keep(of, d.Addr, d.Len)
 	r.Port, r.Direction, r.Verdict, r.Control = int32(p.id), direction, verdict, kind
 	r.Class, r.Queue, r.Other = NoClass, NoQueue, NoPort
+}
+
+// injected captures a frame of the control plane. It has no class, so no choice of classes excludes
+// it.
+func (t *Tap) injected(p *port, d *pmd.Desc) {
+	if of := t.port(p, TX); of != nil && !t.DropsOnly && t.spend(of, d.Len) {
+		r := t.keep(of, d.Addr, d.Len)
+		r.Port, r.Direction, r.Verdict = int32(p.id), TX, Originated
+		r.Class, r.Queue, r.Other = NoClass, NoQueue, NoPort
+	}
 }
 
 // port returns the counts of a port, or nil if the port is not captured in that direction or joined

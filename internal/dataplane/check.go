@@ -21,7 +21,7 @@ func (s *Switch) Check() error {
 		total += w.pool.Size()
 		in, out = in+w.departed.in, out+w.departed.out
 		for _, p := range w.own {
-			found += p.filled + p.sending + p.flow.spare.n + p.queued()
+			found += p.filled + p.sending + p.flow.spare.n + p.injection.spare.n + p.queued()
 			in += p.count.in()
 			out += p.count.out() + uint64(p.queued())
 		}
@@ -47,7 +47,7 @@ func (w *Worker) check() error {
 			switch holding {
 			case holdingEmpty:
 				filled++
-			case holdingFrame:
+			case holdingFrame, holdingInjected:
 				sending++
 				bytes += onWire(w.frames[id].length())
 			case holdingControl:

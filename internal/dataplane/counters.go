@@ -7,6 +7,7 @@ import (
 	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/gaps"
+	"sluice/internal/punt"
 	"sluice/pfc"
 )
 
@@ -39,6 +40,11 @@ type PortCounters struct {
 	StormForwarded [Priorities]uint64 // sent during a storm whose pauses are not honoured; dropped ones are in Drops
 
 	DuplicateCompletions uint64 // buffers that the kernel completed twice
+
+	Punted [punt.Kinds]uint64 // received for the control plane; dropped ones are in Drops
+	// frames of the control plane that have left, and those that were dropped: without a link, longer
+	// than the port's frames, or not sent by the driver
+	Injected, InjectedBytes, InjectDropped uint64
 }
 
 // PortSnapshot is the state of one port between two iterations of its worker. If Vacant is set, no
@@ -71,7 +77,7 @@ type PortBuffers struct {
 	Filled   int // with the driver, to receive into
 	Queued   int // in egress queues
 	Sending  int // with the driver, to send
-	Spare    int // kept for PFC frames
+	Spare    int // kept for PFC frames and frames of the control plane
 	InFlight int // bytes with the driver, to send
 }
 
@@ -166,8 +172,14 @@ func (d *departed) add(p *port) {
 
 // in returns how many frames the port had to find a place for, and out how many of these have left
 // it.
-func (c *PortCounters) in() uint64  { return c.RXFrames + c.FloodCopies }
-func (c *PortCounters) out() uint64 { return c.TXFrames - c.Recalled + c.Dropped() + c.Control }
+func (c *PortCounters) in() uint64 { return c.RXFrames + c.FloodCopies }
+func (c *PortCounters) out() uint64 {
+	n := c.TXFrames - c.Recalled + c.Dropped() + c.Control
+	for _, punted := range c.Punted {
+		n += punted
+	}
+	return n
+}
 
 // Congestion reports whether a reason is lack of room, rather than a bad frame, a configuration or
 // a link.
@@ -268,7 +280,7 @@ func (p *port) look(s *PortSnapshot, accounts *cells.Manager, now int64) {
 		s.Guard = p.PortParams.Watchdog
 	}
 	s.Buffers = PortBuffers{Ring: p.Buffers, Filled: p.filled, Sending: p.sending, Queued: p.queued(),
-		Spare: p.flow.spare.n, InFlight: p.inFlight}
+		Spare: p.flow.spare.n + p.injection.spare.n, InFlight: p.inFlight}
 	for i := range Priorities {
 		s.Groups[i], s.Queues[i] = accounts.Group(p.number, i), accounts.Queue(p.number, i)
 		s.Limits[i] = accounts.Limits(p.number, i)

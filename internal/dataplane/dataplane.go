@@ -17,6 +17,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/bridge"
+	"sluice/internal/punt"
 	"sluice/internal/umem"
 	"sluice/pfc"
 	"sluice/pmd"
@@ -76,7 +77,8 @@ type PortParams struct {
 	FlowControl FlowControl
 	Generator   pfc.GeneratorParams
 	Receiver    pfc.ReceiverParams
-	Watchdog    pfc.WatchdogParams // without a detection time: none
+	Watchdog    pfc.WatchdogParams  // without a detection time: none
+	Punt        []punt.Subscription // frames that the control plane receives
 }
 
 // FlowControl is the kind of MAC control frames that a port sends and honours. It ignores the other
@@ -93,10 +95,11 @@ const (
 // Switch is a set of workers over one memory.
 type Switch struct {
 	Workers    []*Worker
-	params     Params                   // those of NewSwitch
-	frames     []bufferedFrame          // by buffer id; only the worker that holds the buffer writes its entry
-	bound      []uint16                 // likewise: egress port number of a frame on its way to another worker
-	generation *Generation              // the latest published
+	params     Params          // those of NewSwitch
+	frames     []bufferedFrame // by buffer id; only the worker that holds the buffer writes its entry
+	bound      []uint16        // likewise: egress port number of a frame on its way to another worker
+	generation *Generation     // the latest published
+	gates      punt.Gates
 	names      atomic.Pointer[[]string] // shared: what Names returns; replaced by Prepare
 }
 
@@ -120,6 +123,7 @@ func NewSwitch(p Params) (*Switch, error) {
 	for _, w := range s.Workers {
 		w.start(s.generation)
 	}
+	s.openGates(s.generation)
 	return s, nil
 }
 
@@ -198,6 +202,7 @@ func (s *Switch) Publish(p *Plan) {
 	if g := p.Generation; g != nil && g != s.generation {
 		s.demandOrder(g)
 		s.generation = g
+		s.openGates(g)
 	}
 	for _, w := range s.Workers {
 		w.plan.Store(p)

@@ -14,10 +14,12 @@ const (
 	DropRunt            Drop = iota // shorter than an Ethernet header
 	DropBadTag                      // VLAN tag cut off, or VLAN 4095
 	DropSTag                        // S-tag (802.1ad) at a port that does not take them
-	DropOversize                    // longer than the port's MTU allows
+	DropOversize                    // longer than the port's MTU allows, or than the control plane takes
 	DropDraining                    // the switch is stopping
 	DropStorm                       // the priority is in a storm at this port, and the watchdog drops it
 	DropReservedAddress             // 01-80-C2-00-00-0x, never forwarded
+	DropPuntRate                    // for the control plane, but beyond the limit of its kind at the port
+	DropPuntFull                    // for the control plane, which has not taken those before it
 	DropVLANIngress                 // the port is not a member of the frame's VLAN
 	DropNoDestination               // no egress port but the ingress port
 	DropStormLimit                  // over the port's limit for flooding frames of this kind
@@ -38,8 +40,8 @@ const DropReasons = int(dropReasons)
 
 // dropNames are the stable names, for counters and tables.
 var dropNames = [DropReasons]string{
-	"runt", "bad_tag", "s_tag", "oversize", "draining", "storm", "reserved_address", "vlan_ingress", "no_destination",
-	"storm_limit",
+	"runt", "bad_tag", "s_tag", "oversize", "draining", "storm", "reserved_address", "punt_rate", "punt_full",
+	"vlan_ingress", "no_destination", "storm_limit",
 	"no_buffer", "ingress_full", "headroom_full", "queue_full", "early", "port_down", "port_gone", "refused_by_driver",
 }
 

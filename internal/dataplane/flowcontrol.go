@@ -18,7 +18,7 @@ type flowControl struct {
 	received  pfc.Frame     // the control frame being received
 }
 
-// spares are a port's buffers for control frames, by id, except those that are with the driver.
+// spares are a port's buffers for its own frames of one use, by id, except those with the driver.
 // They are in an array rather than a slice, because a cache miss delays an XOFF.
 type spares struct {
 	n       int // buffers in ids

@@ -148,6 +148,12 @@ func (w *Worker) assemble(g *Generation, after *Generation) (*part, error) {
 		if i >= known {
 			port.held, port.parked = make([]uint8, p.Memory.Buffers()), true
 		}
+		if err := w.subscribe(port); err != nil {
+			return nil, fmt.Errorf("port %s: %w", pp.Name, err)
+		}
+		if port.injection.waiting, err = w.injectorOf(port, after); err != nil {
+			return nil, fmt.Errorf("port %s: %w", pp.Name, err)
+		}
 		next.own = append(next.own, port)
 		account.Ports = append(account.Ports, pp.Cells)
 		kept += port.kept()
@@ -235,7 +241,7 @@ func (p *port) kept() int {
 	if p.Vacant {
 		return 0
 	}
-	return p.Buffers + ControlBuffers
+	return p.Buffers + OwnBuffers
 }
 
 // changeOver continues with the engines of another generation.
@@ -255,7 +261,7 @@ func (w *Worker) start(g *Generation) {
 	w.install(g.parts[w.index])
 	w.generation.Store(g)
 	for _, p := range w.own {
-		if w.equip(p); p.kept() != p.filled+p.flow.spare.n {
+		if w.equip(p); p.kept() != p.filled+p.flow.spare.n+p.injection.spare.n {
 			panic("dataplane: fewer buffers than the accounts left room for")
 		}
 	}
@@ -293,12 +299,15 @@ func (w *Worker) succeed(p, old *port, now int64) {
 		if old.driver != nil {
 			panic("dataplane: port " + old.Name + " was replaced while its driver was open")
 		}
+		old.closeInjection()
 		w.departed.add(old)
 		w.accounts.ForgetWatermarks(p.number)
 	} else {
 		p.count = old.count
 		p.losses.takeOver(old)
+		p.subscriber.TakeOver(&old.subscriber)
 	}
+	p.injection.spare = old.injection.spare
 	p.driver, p.held, p.parked, p.txRing, p.drain = old.driver, old.held, old.parked, old.txRing, old.drain
 	p.filled, p.sending, p.inFlight = old.filled, old.sending, old.inFlight
 	if p.Watchdog.Action == old.Watchdog.Action && p.flow.watchdog != nil {
@@ -311,7 +320,7 @@ func (w *Worker) succeed(p, old *port, now int64) {
 }
 
 // equip gives a port without a driver the buffers that it needs before it gets one: first those for
-// its PFC frames, then empty ones to receive into. A new port gets only those that are not promised
+// the switch's own frames, then empty ones to receive into. A new port gets only those that are not promised
 // to frames bound for others; a later plan adds the rest, when frames have left. A number without a
 // port gives its buffers back.
 func (w *Worker) equip(p *port) {
@@ -319,7 +328,7 @@ func (w *Worker) equip(p *port) {
 		w.vacate(p)
 		return
 	}
-	w.provide(&p.flow.spare)
+	w.provideOwn(p)
 	if p.filled == p.Buffers {
 		return
 	}
@@ -333,7 +342,14 @@ func (w *Worker) equip(p *port) {
 	}
 }
 
-// provide gives a port the buffers that it lacks for its PFC frames, as far as there are any.
+// provideOwn gives a port the buffers that it lacks for the switch's own frames, first those for
+// PFC.
+func (w *Worker) provideOwn(p *port) {
+	w.provide(&p.flow.spare)
+	w.provide(&p.injection.spare)
+}
+
+// provide gives a port the buffers that it lacks for one use, as far as there are any.
 func (w *Worker) provide(s *spares) {
 	n := w.pool.Get(s.ids[s.n:][:s.lacking])
 	s.n += n
@@ -343,7 +359,8 @@ func (w *Worker) provide(s *spares) {
 // vacate gives back the buffers of a port that is gone.
 func (w *Worker) vacate(p *port) {
 	w.pool.Put(p.flow.spare.all())
-	p.flow.spare = spares{lacking: ControlBuffers}
+	w.pool.Put(p.injection.spare.all())
+	p.flow.spare, p.injection.spare = spares{lacking: ControlBuffers}, spares{lacking: InjectBuffers}
 	for id, holding := range p.held {
 		if p.filled == 0 {
 			return

@@ -113,6 +113,9 @@ func (w *Worker) reclaim(p *port) {
 			w.unsend(p, uint32(id), DropPortGone)
 		case holdingControl:
 			w.complete(p, uint32(id))
+		case holdingInjected:
+			p.count.InjectDropped++
+			w.endInjection(p, uint32(id))
 		}
 	}
 }

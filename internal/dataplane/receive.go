@@ -258,7 +258,7 @@ func (w *Worker) direct(p *port, trains []bridge.Frame, from, first int) (next i
 		case f.Out == bridge.Flood:
 			w.flood(p, f, d)
 		default:
-			w.refuse(p, d, dropOfBridge[f.Reason], f.Class)
+			w.reject(p, f, d)
 		}
 		first++
 	}

@@ -232,7 +232,7 @@ func (r *rig) idle() {
 		}
 		for _, p := range s.Ports {
 			if p.Buffers.Queued != 0 || p.Buffers.Sending != 0 || p.Buffers.InFlight != 0 ||
-				p.Buffers.Spare != ControlBuffers {
+				p.Buffers.Spare != OwnBuffers {
 				r.t.Errorf("port %s: %+v though nothing is under way", p.Name, p.Buffers)
 			}
 			r.sums(&p)

@@ -96,7 +96,7 @@ func TestPortAddedWhileNoBufferIsFree(t *testing.T) {
 		for i := range p.Ports {
 			p.Ports[i].Buffers = 64
 			p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Lossless: true,
-				Share: 4096 - 2*(64+ControlBuffers) - 101, Headroom: 1 + 99*(1-i), XON: 4}
+				Share: 4096 - 2*(64+OwnBuffers) - 101, Headroom: 1 + 99*(1-i), XON: 4}
 		}
 	})
 	r.introduce()
@@ -109,7 +109,7 @@ func TestPortAddedWhileNoBufferIsFree(t *testing.T) {
 		r.send(0, data(0, 1, lossless, 60, i))
 		r.run(300)
 	}
-	if free := r.s.Workers[0].Look(r.now).Free; free >= ControlBuffers {
+	if free := r.s.Workers[0].Look(r.now).Free; free >= OwnBuffers {
 		t.Fatalf("%d buffers are free: the test tests nothing", free)
 	}
 	r.regenerate(func(p *Params) {
@@ -131,7 +131,7 @@ func TestPortAddedWhileNoBufferIsFree(t *testing.T) {
 	r.relink(2, Link{Driver: w.A, Up: true, TXRing: ringSize}, 1000)
 	r.control(1, pfc.Frame{Enable: 1 << lossless}) // port 1 may send again
 	r.run(10_000_000)
-	if b := r.port(2).Buffers; b.Spare != ControlBuffers || b.Filled != 64 || b.Ring != 64 {
+	if b := r.port(2).Buffers; b.Spare != OwnBuffers || b.Filled != 64 || b.Ring != 64 {
 		t.Errorf("when all frames have left: %+v", b)
 	}
 	r.idle()

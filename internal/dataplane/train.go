@@ -112,7 +112,7 @@ func (w *Worker) directTrain(p *port, f *bridge.Frame, first int, set uint8) {
 		if f.Class = classes[i]; f.Out >= 0 {
 			w.gather(p, f, &burst[i], f.Class, w.ports[f.Out])
 		} else {
-			w.refuse(p, &burst[i], dropOfBridge[f.Reason], f.Class)
+			w.reject(p, f, &burst[i])
 		}
 	}
 }

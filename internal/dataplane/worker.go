@@ -7,6 +7,7 @@ import (
 	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/gaps"
+	"sluice/internal/punt"
 	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/sched"
@@ -41,6 +42,8 @@ type Worker struct {
 	dues    [Priorities]due         // cells that sent frames are to give back, by queue
 	batches []*batch                // those with frames, in the order of their first frames
 	tap     *Tap                    // nil: no capture
+	// shared: frames of the control plane wait; set by Inject, cleared by the worker
+	injected atomic.Bool
 
 	turns turns
 
@@ -55,17 +58,18 @@ type Worker struct {
 	cellSize   int // bytes
 	gap        gaps.Meter
 	departed   departed
-	current    *Plan                      // what the worker runs now
-	clears     uint64                     // Plan.Cleared, as of that plan
-	flushes    uint64                     // Plan.Flush.Serial, as of that plan
-	awaited    int                        // iterations that the next plan has waited for drivers to empty
-	plan       atomic.Pointer[Plan]       // shared: written by the control plane
-	adopted    atomic.Pointer[Plan]       // shared: written by the worker
-	generation atomic.Pointer[Generation] // shared: written by the worker
-	snapshot   snapshotExchange           // shared, by its own rules
-	fdb        fdbExchange                // shared, by its own rules
-	stopped    atomic.Bool                // shared: written by the control plane
-	started    atomic.Pointer[time.Time]  // shared: written by the worker
+	current    *Plan                        // what the worker runs now
+	clears     uint64                       // Plan.Cleared, as of that plan
+	flushes    uint64                       // Plan.Flush.Serial, as of that plan
+	awaited    int                          // iterations that the next plan has waited for drivers to empty
+	plan       atomic.Pointer[Plan]         // shared: written by the control plane
+	adopted    atomic.Pointer[Plan]         // shared: written by the worker
+	generation atomic.Pointer[Generation]   // shared: written by the worker
+	snapshot   snapshotExchange             // shared, by its own rules
+	fdb        fdbExchange                  // shared, by its own rules
+	punted     atomic.Pointer[punt.Channel] // shared: written by Prepare; nil: no port has had a subscription
+	stopped    atomic.Bool                  // shared: written by the control plane
+	started    atomic.Pointer[time.Time]    // shared: written by the worker
 }
 
 // bufferedFrame describes the frame in a buffer in one word, so that one store writes it and one
@@ -130,32 +134,35 @@ type port struct {
 
 	batches [Priorities]batch // by queue: its frames of the current burst
 
-	held     []uint8 // by buffer id: what the driver holds it for, holding…
-	parked   bool    // no driver, and no former one that still holds buffers
-	filled   int     // buffers with the driver for reception, or parked for it
-	sending  int     // frames with the driver, to send
-	inFlight int     // their bytes on the wire, without FCS, preamble and gap
-	burst    int     // most frames of the next receive; see take
-	txRing   int     // upper limit of sending
-	forget   bool    // its link went down: forget its FDB entries when its driver is empty
-	flaps    uint32  // Link.Flaps, as of the current plan
-	alone    int     // bursts left in which no trains are sought
-	unread   bool    // frames wait with its driver, as of this pass; only where it has lossless classes
-	behind   bool    // the last budget ran out with frames unread: its peer's lossless priorities are stopped
-	drain    Drain
-	queues   *sched.Scheduler
-	flow     flowControl
-	count    PortCounters
-	losses   losses
+	held       []uint8 // by buffer id: what the driver holds it for, holding…
+	parked     bool    // no driver, and no former one that still holds buffers
+	filled     int     // buffers with the driver for reception, or parked for it
+	sending    int     // frames with the driver, to send
+	inFlight   int     // their bytes on the wire, without FCS, preamble and gap
+	burst      int     // most frames of the next receive; see take
+	txRing     int     // upper limit of sending
+	forget     bool    // its link went down: forget its FDB entries when its driver is empty
+	flaps      uint32  // Link.Flaps, as of the current plan
+	alone      int     // bursts left in which no trains are sought
+	unread     bool    // frames wait with its driver, as of this pass; only where it has lossless classes
+	behind     bool    // the last budget ran out with frames unread: its peer's lossless priorities are stopped
+	drain      Drain
+	queues     *sched.Scheduler
+	flow       flowControl
+	injection  injection
+	subscriber punt.Subscriber
+	count      PortCounters
+	losses     losses
 	PortParams
 }
 
 // What a driver holds a buffer for.
 const (
-	holdingNothing = iota
-	holdingEmpty   // to receive into
-	holdingFrame   // to send
-	holdingControl // to send a PFC frame of the switch
+	holdingNothing  = iota
+	holdingEmpty    // to receive into
+	holdingFrame    // to send
+	holdingControl  // to send a PFC frame of the switch
+	holdingInjected // to send a frame of the control plane
 )
 
 func newWorker(s *Switch, index, first, n int) *Worker {
@@ -202,13 +209,13 @@ func (w *Worker) Step(now int64) int {
 }
 
 // pass moves a burst through every port. It takes back sent buffers first, because that makes room,
-// then receives, then sends.
+// then receives, then sends: frames of the control plane first.
 func (w *Worker) pass(now int64) int {
 	w.unread = false
 	work := w.pollCompletions()
 	sources := w.order()
 	work += w.pollRX(sources, now)
-	return work + w.pollTX(sources, now)
+	return work + w.inject(now) + w.pollTX(sources, now)
 }
 
 // pollCompletions takes back the buffers of frames that the ports have sent.
@@ -408,6 +415,9 @@ func (w *Worker) complete(p *port, id uint32) {
 	case holdingControl:
 		p.sending--
 		p.inFlight -= p.flow.returned(id)
+	case holdingInjected:
+		p.count.Injected++
+		p.count.InjectedBytes += uint64(w.endInjection(p, id))
 	default:
 		p.held[id] = holding
 		p.count.DuplicateCompletions++
@@ -430,8 +440,8 @@ func (w *Worker) sendHome(id uint32, f bufferedFrame) {
 
 // refill tops up the driver's empty buffers to PortParams.Buffers.
 func (w *Worker) refill(p *port) {
-	if p.flow.spare.lacking > 0 {
-		w.provide(&p.flow.spare)
+	if p.flow.spare.lacking|p.injection.spare.lacking != 0 {
+		w.provideOwn(p)
 	}
 	for p.filled < p.Buffers {
 		n := w.pool.Get(w.ids[:min(burstSize, p.Buffers-p.filled)])

@@ -208,7 +208,7 @@ func strideThrough(n int) int {
 // newAccount returns a lossless pool with over-subscribed headroom beside a lossy pool, for a
 // worker with this many buffers and ports.
 func newAccount(buffers, ports int) cells.Params {
-	account := cells.Params{Cells: buffers - ports*(Ring+dataplane.ControlBuffers)}
+	account := cells.Params{Cells: buffers - ports*(Ring+dataplane.OwnBuffers)}
 	kept := max(Headroom, ports*Headroom/2)
 	lossless := (account.Cells - kept) / 2
 	account.Pools = []cells.PoolParams{{Shared: lossless, Headroom: kept}, {Shared: account.Cells - kept - lossless}}

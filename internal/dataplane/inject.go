@@ -1,0 +1,142 @@
+package dataplane
+
+import (
+	"sluice/internal/punt"
+	"sluice/pmd"
+)
+
+const (
+	// InjectBuffers is the number of buffers that a port keeps for frames of the control plane.
+	InjectBuffers = 4
+	// OwnBuffers is the number of buffers that a port keeps, beside PortParams.Buffers, for the
+	// switch's own frames. They depend on no parameter, so a reload can't need more.
+	OwnBuffers = ControlBuffers + InjectBuffers
+	// injectSlots is how many frames of the control plane may wait at a port.
+	injectSlots = 16
+)
+
+// injection is what a port has for frames of the control plane. Like PFC frames, they are charged
+// to no group and wait in no queue.
+type injection struct {
+	waiting *punt.Injector // nil: no port has the number; never changes
+	spare   spares         // buffers for them
+}
+
+// openGates leads the control plane to the injectors of a generation. Its ports keep the injectors
+// that they had; a port that leaves takes its injector with it, and what waits there is dropped. So
+// no port can send frames that were meant for another one with its number.
+func (s *Switch) openGates(g *Generation) {
+	gates := make([]punt.Gate, len(s.Names()))
+	for i, part := range g.parts {
+		for _, p := range part.own {
+			if !p.Vacant {
+				gates[p.id] = punt.Gate{Injector: p.injection.waiting, Wanted: &s.Workers[i].injected,
+					Longest: min(p.MaxFrame, s.params.Memory.BufferSize())}
+			}
+		}
+	}
+	s.gates.Set(gates)
+}
+
+// Inject sends a frame of the control plane at the port with an id (Names): as it is, before all
+// frames in the port's queues, and even if they are paused or limited by a shaper. Only PFC frames
+// go first, and only PAUSE (LinkPause) holds it. It reports false if there is no such port, if the
+// frame is longer than PortParams.MaxFrame or shorter than an Ethernet header, or if 16 frames wait
+// there. A frame for a port without a link is dropped. PortCounters counts what became of the
+// others. Any goroutine may call Inject.
+func (s *Switch) Inject(port int, frame []byte) bool { return s.gates.Inject(port, frame) }
+
+// inject sends a frame of the control plane at each port where one waits and has room.
+func (w *Worker) inject(now int64) int {
+	if !w.injected.Load() {
+		return 0
+	}
+	return w.injectWaiting(now)
+}
+
+// injectWaiting asks all ports. A frame that comes meanwhile sets the flag again.
+func (w *Worker) injectWaiting(now int64) (frames int) {
+	w.injected.Store(false)
+	for _, p := range w.own {
+		waiting := p.injection.waiting
+		if waiting == nil {
+			continue
+		}
+		if b := waiting.Peek(); b != nil && w.injectAt(p, b, now) {
+			waiting.Release()
+			frames++
+		}
+		if waiting.Len() > 0 {
+			w.injected.Store(true)
+		}
+	}
+	return frames
+}
+
+// injectAt sends a frame at a port, or drops it. It returns false if the frame is to wait. It waits
+// where data would have to wait, too, so data can't keep it waiting, and an XOFF finds no more in
+// front of it than PortParams.InFlight and the slots for PFC frames allow.
+func (w *Worker) injectAt(p *port, b []byte, now int64) bool {
+	if p.driver == nil || !p.up || len(b) > p.MaxFrame {
+		p.count.InjectDropped++
+		return true
+	}
+	w.sendPauses(p, now)
+	spare := &p.injection.spare
+	if p.FlowControl == LinkPause && p.flow.paused(now)&^p.ignored != 0 || spare.n == 0 {
+		return false
+	}
+	if p.sending >= p.txRing-ControlBuffers || p.inFlight >= p.InFlight {
+		w.turns.urgent = true
+		return false
+	}
+	id := spare.ids[spare.n-1]
+	d := &w.burst[0]
+	*d = pmd.Desc{Addr: uint64(id) << (w.shift & 63), Len: uint32(len(b))}
+	copy(w.memory.Frame(d.Addr, d.Len), b)
+	if p.driver.Transmit(w.burst[:1]) == 0 { // although its ring has room: the driver is failing
+		p.count.InjectDropped++
+		return true
+	}
+	spare.n--
+	w.frames[id] = newFrame(0, len(b), 0, 0)
+	p.held[id] = holdingInjected
+	p.sending++
+	p.inFlight += onWire(len(b))
+	p.queues.Spend(now, onWire(len(b)))
+	if w.tap != nil {
+		w.tap.injected(p, d)
+	}
+	return true
+}
+
+// endInjection takes back the buffer of a frame of the control plane, and returns the frame's
+// length.
+func (w *Worker) endInjection(p *port, id uint32) (length int) {
+	length = w.frames[id].length()
+	p.held[id] = holdingNothing
+	p.sending--
+	p.inFlight -= onWire(length)
+	p.injection.spare.put(id)
+	return length
+}
+
+// closeInjection drops the frames that wait at a port that leaves its number.
+func (p *port) closeInjection() {
+	if waiting := p.injection.waiting; waiting != nil {
+		for ; waiting.Peek() != nil; waiting.Release() {
+			p.count.InjectDropped++
+		}
+	}
+}
+
+// injectorOf returns the injector of a port of this worker: the one that it has, or a new one.
+func (w *Worker) injectorOf(p *port, after *Generation) (*punt.Injector, error) {
+	if p.Vacant {
+		return nil, nil
+	}
+	if after != nil && p.number < len(after.params.Ports) && samePort(&p.PortParams, &after.params.Ports[p.number]) {
+		return after.parts[w.index].ports[p.number].injection.waiting, nil
+	}
+	return punt.NewInjector(injectSlots)
+}

@@ -1,0 +1,95 @@
+package punt
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"sluice/ring"
+)
+
+const (
+	// minFrame is the length that shorter frames are padded to: the shortest on the wire, without
+	// FCS.
+	minFrame = 60
+	header   = 14 // bytes: two addresses and the EtherType
+)
+
+// Injector carries frames from the control plane to the worker of one port. Push belongs to one
+// goroutine, Peek and Release to the worker. Its slots grow to the longest frame that they have
+// held.
+type Injector struct {
+	ring *ring.Ring[[]byte]
+}
+
+// NewInjector returns an injector for up to size frames, a power of two.
+func NewInjector(size int) (*Injector, error) {
+	r, err := ring.New[[]byte](size)
+	return &Injector{r}, err
+}
+
+// Push copies a frame into the injector, padded to the least length of an Ethernet frame. It
+// reports false if the injector is full or the frame is shorter than an Ethernet header.
+func (i *Injector) Push(frame []byte) bool {
+	free, _ := i.ring.Reserve(1)
+	if len(free) == 0 || len(frame) < header {
+		return false
+	}
+	b := append(free[0][:0], frame...)
+	for len(b) < minFrame {
+		b = append(b, 0)
+	}
+	free[0] = b
+	i.ring.Submit(1)
+	return true
+}
+
+// Peek returns the oldest frame, or nil if none waits. The frame is valid until Release.
+func (i *Injector) Peek() []byte {
+	oldest, _ := i.ring.Peek(1)
+	if len(oldest) == 0 {
+		return nil
+	}
+	return oldest[0]
+}
+
+// Release frees the oldest frame.
+func (i *Injector) Release() { i.ring.Release(1) }
+
+// Len returns how many frames wait. Any goroutine may call it.
+func (i *Injector) Len() int { return i.ring.Len() }
+
+// Gate is the way to the worker of one port.
+type Gate struct {
+	Injector *Injector    // nil: closed
+	Longest  int          // bytes of a frame
+	Wanted   *atomic.Bool // set once a frame waits; the worker clears it before it looks
+}
+
+// Gates lead the control plane to the injectors of a switch's ports. Any goroutine may use them.
+type Gates struct {
+	mu    sync.Mutex
+	gates []Gate // by port id
+}
+
+// Set replaces all gates. When it returns, no more frames reach an injector that is not among them.
+func (g *Gates) Set(gates []Gate) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.gates = gates
+}
+
+// Inject passes a frame to the port with an id. It reports false if that gate is closed, the frame
+// is longer than the gate takes, or Push refuses it.
+func (g *Gates) Inject(port int, frame []byte) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if uint(port) >= uint(len(g.gates)) {
+		return false
+	}
+	gate := &g.gates[port]
+	if gate.Injector == nil || len(frame) > gate.Longest || !gate.Injector.Push(frame) {
+		return false
+	}
+	gate.Wanted.Store(true)
+	return true
+}
