@@ -151,7 +151,7 @@ func (w *Worker) assemble(g *Generation, after *Generation) (*part, error) {
 		if err := w.subscribe(port); err != nil {
 			return nil, fmt.Errorf("port %s: %w", pp.Name, err)
 		}
-		if port.injection.waiting, err = w.injectorOf(port, after); err != nil {
+		if port.injection, err = w.newInjection(port, after); err != nil {
 			return nil, fmt.Errorf("port %s: %w", pp.Name, err)
 		}
 		next.own = append(next.own, port)

@@ -130,13 +130,15 @@ func (p *port) closeInjection() {
 	}
 }
 
-// injectorOf returns the injector of a port of this worker: the one that it has, or a new one.
-func (w *Worker) injectorOf(p *port, after *Generation) (*punt.Injector, error) {
-	if p.Vacant {
-		return nil, nil
+// newInjection prepares a port of this worker for frames of the control plane. A port that was in
+// the generation before, after, keeps its injector.
+func (w *Worker) newInjection(p *port, after *Generation) (i injection, err error) {
+	switch i.spare.lacking = InjectBuffers; {
+	case p.Vacant:
+	case after != nil && p.number < len(after.params.Ports) && samePort(&p.PortParams, &after.params.Ports[p.number]):
+		i.waiting = after.parts[w.index].ports[p.number].injection.waiting
+	default:
+		i.waiting, err = punt.NewInjector(injectSlots)
 	}
-	if after != nil && p.number < len(after.params.Ports) && samePort(&p.PortParams, &after.params.Ports[p.number]) {
-		return after.parts[w.index].ports[p.number].injection.waiting, nil
-	}
-	return punt.NewInjector(injectSlots)
+	return i, err
 }
