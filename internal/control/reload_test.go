@@ -103,15 +103,15 @@ func TestPortWaitsForBuffers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		y.send(50, lossless)
+		y.send(44, lossless)
 		y.greet(0, 1)
 	}
 	if s := y.state(); state.Open(s.Ports[2].Mode) || s.LosslessDrops() != 0 {
 		t.Errorf("port3 is %s; %d lossless drops", s.Ports[2].Mode, s.LosslessDrops())
 	}
 	y.pause(0)
-	y.hosts[1].await(lossless, 760)
-	y.checkReceived(lossless, 0, 760)
+	y.hosts[1].await(lossless, 748)
+	y.checkReceived(lossless, 0, 748)
 	y.awaitState("port3 to open", func(s *State) bool { return state.Open(s.Ports[2].Mode) })
 }
 

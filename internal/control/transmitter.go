@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"sluice/internal/config"
-	"sluice/internal/dataplane"
 	"sluice/internal/thread"
 	"sluice/internal/transmitter"
+	"sluice/internal/turns"
 	"sluice/internal/umem"
 )
 
@@ -55,7 +55,7 @@ func (s *Switch) warnOfTransmitter() {
 }
 
 // partnerOn returns the transmitter if it shares a worker's CPU, otherwise nil.
-func (s *Switch) partnerOn(cpu int) dataplane.Partner {
+func (s *Switch) partnerOn(cpu int) turns.Partner {
 	if s.transmitter == nil || s.transmitter.CPU() != cpu {
 		return nil
 	}

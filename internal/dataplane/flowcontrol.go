@@ -188,7 +188,7 @@ func (w *Worker) sendControl(p *port, f *pfc.Frame, now int64) bool {
 	if p.driver.Transmit(w.burst[:1]) == 0 {
 		return false
 	}
-	w.turns.control = true
+	w.turns.Control = true
 	s.spare.n--
 	s.sending++
 	p.held[id] = holdingControl

@@ -87,7 +87,7 @@ func (w *Worker) injectAt(p *port, b []byte, now int64) bool {
 		return false
 	}
 	if p.sending >= p.txRing-ControlBuffers || p.inFlight >= p.InFlight {
-		w.turns.urgent = true
+		w.turns.Urgent = true
 		return false
 	}
 	id := spare.ids[spare.n-1]

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/thread"
+	"sluice/internal/turns"
 )
 
 // Run steps the worker on one CPU, on an OS thread of its own, until Stop. It polls without rest,
@@ -19,7 +20,7 @@ import (
 // If partner is not nil, the worker shares the CPU with it, and sleeps while the partner has frames
 // to send. Then its thread takes priority, if permitted, to have the CPU as soon as the partner
 // wakes it.
-func (w *Worker) Run(cpu int, partner Partner) error {
+func (w *Worker) Run(cpu int, partner turns.Partner) error {
 	err := thread.OnCPU(cpu, func() { w.loop(partner) })
 	if err != nil {
 		return fmt.Errorf("dataplane: worker %d: %w", w.index, err)
@@ -27,17 +28,17 @@ func (w *Worker) Run(cpu int, partner Partner) error {
 	return nil
 }
 
-func (w *Worker) loop(partner Partner) {
+func (w *Worker) loop(partner turns.Partner) {
 	if partner != nil && thread.First() { // without permission, the partner takes the lowest priority instead
 		defer func() { _ = unix.Setpriority(unix.PRIO_PROCESS, 0, 0) }()
 	}
 	start := time.Now()
 	w.started.Store(&start)
-	w.turns.partner = partner
+	w.turns.Partner = partner
 	w.UseClock(func() int64 { return int64(time.Since(start)) })
 	for !w.stopped.Load() {
 		now := int64(time.Since(start))
-		if w.turns.take(now, w.Step(now) == 0) {
+		if w.turns.Take(now, w.Step(now) == 0) {
 			w.gap.Moved = true
 		}
 	}

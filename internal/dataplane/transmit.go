@@ -41,7 +41,7 @@ func (w *Worker) transmitBurst(p *port, now int64) int {
 	room := min(w.quantum, burstSize, p.txRing-ControlBuffers-p.sending)
 	budget := p.InFlight - p.inFlight
 	if room <= 0 || budget < p.longestOut {
-		w.turns.urgent = true
+		w.turns.Urgent = true
 	}
 	if room <= 0 || budget <= 0 {
 		return 0

@@ -2,98 +2,6 @@ package dataplane
 
 import "testing"
 
-// fakePartner counts its turns. It leaves up to left frames unsent.
-type fakePartner struct{ waiting, turns, left int }
-
-func (p *fakePartner) Waiting() int { return p.waiting }
-func (p *fakePartner) Yield()       { p.turns++; p.waiting = min(p.waiting, p.left) }
-
-// TestTurns checks that a worker yields as soon as it has nothing to do but what its partner is to
-// send, or when a frame is urgent, and never polls for long without yielding.
-func TestTurns(t *testing.T) {
-	const begin = 1_000_000 // ns: when the partner's last turn ended
-	for _, test := range []struct {
-		what         string
-		waiting      int
-		urgent, idle bool
-		now          int64
-		want         bool
-	}{
-		{"nothing to do", 0, false, true, begin + 1, false},
-		{"nothing to do for long", 0, false, true, begin + turnPause, true},
-		{"frames to send, and more to do", 1, false, false, begin + 1, false},
-		{"frames to send, and nothing else to do", 1, false, true, begin + 1, true},
-		{"many frames to send, and more to do", turnFrames, false, false, begin + 1, true},
-		{"an urgent frame, and more to do", 1, true, false, begin + 1, true},
-		{"an urgent frame that its partner has not got", 0, true, false, begin + 1, false},
-		{"work without frames for long", 0, false, false, begin + turnPause, true},
-	} {
-		p := &fakePartner{waiting: test.waiting}
-		turns := turns{partner: p, urgent: test.urgent, last: begin}
-		sent := turns.take(test.now, test.idle)
-		if (p.turns == 1) != test.want || sent != (test.want && test.waiting > 0) {
-			t.Errorf("%s: %d turns, sent: %v", test.what, p.turns, sent)
-		}
-		if test.want {
-			const long = 10 * turnPause // how long the turn lasts
-			turns.take(test.now+long, true)
-			turns.take(test.now+long+turnPause-1, true)
-			if p.turns != 1 {
-				t.Errorf("%s: another turn, for the first one was long", test.what)
-			}
-		}
-	}
-	if (&turns{}).take(begin, true) {
-		t.Error("frames were sent by nobody")
-	}
-}
-
-// TestFutileTurns checks that the worker polls for a while after a turn in which other threads had
-// the CPU, but not after one that a signal ended early. A frame stays urgent until it is sent.
-func TestFutileTurns(t *testing.T) {
-	const long = 10 * turnPause // how long a turn lasts that other threads take
-	p := &fakePartner{waiting: turnFrames, left: turnFrames}
-	turns := turns{partner: p, urgent: true}
-	now, given := int64(1), 0
-	take := func(after int64, want bool) {
-		t.Helper()
-		if now += after; want {
-			given++
-		}
-		if turns.take(now, false) || p.turns != given || !turns.urgent {
-			t.Errorf("%d turns of %d, urgent: %v", p.turns, given, turns.urgent)
-		}
-	}
-	take(0, true)
-	for range 3 {
-		take(1000, true) // because a signal ended the turn before
-		take(long, false)
-		take(turnPause-1, false)
-		take(1, true)
-	}
-	p.left = 0
-	if now += 1000; !turns.take(now, false) || turns.urgent {
-		t.Errorf("all frames were sent, urgent: %v", turns.urgent)
-	}
-}
-
-// TestControlFramesWaitForNobody checks that a PFC frame is sent at once, even after a turn that
-// other threads took.
-func TestControlFramesWaitForNobody(t *testing.T) {
-	p := &fakePartner{waiting: 1, left: 1}
-	turns := turns{partner: p}
-	turns.take(1, true)               // other threads take it
-	turns.take(10*turnPause, false)   // the worker polls
-	turns.take(10*turnPause+1, false) // and keeps polling
-	if p.turns != 1 {
-		t.Fatalf("%d turns", p.turns)
-	}
-	turns.control, p.left = true, 0
-	if turns.take(10*turnPause+2, false); p.turns != 2 || turns.control {
-		t.Errorf("%d turns, a PFC frame waits: %v", p.turns, turns.control)
-	}
-}
-
 // TestUrgentFrames checks that frames which stop or resume a sender are urgent, and so are those
 // that must leave before others can.
 func TestUrgentFrames(t *testing.T) {
@@ -101,7 +9,7 @@ func TestUrgentFrames(t *testing.T) {
 	w := r.s.Workers[0]
 	r.send(0, data(0, 1, 0, 60, 0))
 	r.run(10_000)
-	if w.turns.urgent {
+	if w.turns.Urgent {
 		t.Error("a frame like others is urgent")
 	}
 	r.stop(1, 65535)
@@ -110,9 +18,9 @@ func TestUrgentFrames(t *testing.T) {
 		r.send(0, data(0, 1, lossless, 60, n))
 	}
 	r.run(5000)
-	if r.port(0).PFCSent.Frames != 1 || !w.turns.control {
+	if r.port(0).PFCSent.Frames != 1 || !w.turns.Control {
 		t.Errorf("%d frames sent that stop the sender, not to be held up: %v", r.port(0).PFCSent.Frames,
-			w.turns.control)
+			w.turns.Control)
 	}
 	r.stop(1, 0)
 	r.run(50_000)
@@ -124,7 +32,7 @@ func TestUrgentFrames(t *testing.T) {
 		r.send(0, data(0, 1, 0, 900, n))
 	}
 	r.run(10_000)
-	if !r.s.Workers[0].turns.urgent {
+	if !r.s.Workers[0].turns.Urgent {
 		t.Error("frames that keep others from being sent are not urgent")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sluice/internal/bridge"
 	"sluice/internal/gaps"
 	"sluice/internal/punt"
+	"sluice/internal/turns"
 	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/sched"
@@ -45,7 +46,7 @@ type Worker struct {
 	// shared: frames of the control plane wait; set by Inject, cleared by the worker
 	injected atomic.Bool
 
-	turns turns
+	turns turns.Turns
 
 	// Used once per iteration, or less often.
 	budget     budget

@@ -1,4 +1,5 @@
-package dataplane
+// Package turns decides when a worker that shares its CPU with a transmitter leaves the CPU to it.
+package turns
 
 // Partner shares a worker's CPU. It sends frames that were handed to drivers, and runs whenever the
 // worker sleeps.
@@ -10,14 +11,15 @@ type Partner interface {
 	Yield()
 }
 
-// turns is a worker's side of sharing its CPU.
-type turns struct {
-	partner Partner // nil: there is none
-	last    int64   // ns: when the partner's last turn began; from the next iteration on, when it ended
-	ended   bool    // that turn ended just before this iteration
-	futile  bool    // it was long and nothing was sent: other threads had the CPU
-	urgent  bool    // frames were handed over that must go before others can
-	control bool    // a PFC frame was handed over, which must not wait
+// Turns is a worker's side of sharing its CPU.
+type Turns struct {
+	Partner Partner // nil: there is none
+	Urgent  bool    // set by the worker: frames were handed over that must go before others can
+	Control bool    // set by the worker: a PFC frame was handed over, which must not wait
+
+	last   int64 // ns: when the partner's last turn began; from the next iteration on, when it ended
+	ended  bool  // that turn ended just before this iteration
+	futile bool  // it was long and nothing was sent: other threads had the CPU
 }
 
 const (
@@ -31,24 +33,24 @@ const (
 	turnPause = 500_000
 )
 
-// take yields if it is time to, after an iteration that began at now. idle says that the iteration
-// had nothing to do. take reports whether frames were sent.
-func (t *turns) take(now int64, idle bool) bool {
-	if t.partner == nil {
+// Take yields if it is time to, after an iteration that began at now. idle says that the iteration
+// had nothing to do. Take reports whether frames were sent.
+func (t *Turns) Take(now int64, idle bool) bool {
+	if t.Partner == nil {
 		return false
 	}
 	if t.ended {
 		t.futile = t.futile && now-t.last >= turnPause // a signal may have ended the turn early
 		t.last, t.ended = now, false
 	}
-	waiting := t.partner.Waiting()
-	frames := waiting > 0 && (t.control || !t.futile && (waiting >= turnFrames || idle || t.urgent))
+	waiting := t.Partner.Waiting()
+	frames := waiting > 0 && (t.Control || !t.futile && (waiting >= turnFrames || idle || t.Urgent))
 	if !frames && now-t.last < turnPause {
 		return false
 	}
-	t.partner.Yield()
-	sent := t.partner.Waiting() < waiting
+	t.Partner.Yield()
+	sent := t.Partner.Waiting() < waiting
 	t.last, t.ended, t.futile = now, true, waiting > 0 && !sent
-	t.urgent, t.control = t.urgent && !sent, t.control && t.partner.Waiting() > 0
+	t.Urgent, t.Control = t.Urgent && !sent, t.Control && t.Partner.Waiting() > 0
 	return sent
 }
