@@ -60,7 +60,7 @@ var hot = []struct {
 	{"pfc.Receiver.Paused", 0, true},
 	{"pfc.Watchdog.Observe", 0, true},
 	{"internal/dataplane.Worker.parsePlain", 3, false},
-	{"internal/dataplane.Worker.direct", 4, false},
+	{"internal/dataplane.Worker.direct", 3, false},
 	{"internal/dataplane.Worker.gather", 2, true},
 	{"internal/dataplane.Worker.follow", 3, false},
 	{"internal/dataplane.Worker.gatherTrain", 3, false},

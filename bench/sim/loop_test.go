@@ -5,7 +5,7 @@ import (
 
 	"sluice/bench/host"
 	"sluice/internal/bridge"
-	"sluice/internal/dataplane"
+	"sluice/internal/drop"
 	"sluice/internal/frame"
 )
 
@@ -89,7 +89,7 @@ func (x *loop) floods(s *Switch) (most, refused uint64) {
 	}
 	for _, p := range s.Ports(x.Now()) {
 		most = max(most, p.FloodCopies/(up-2)) // a frame goes to all but one port, and the first is no copy
-		for _, n := range p.Drops[dataplane.DropStormLimit] {
+		for _, n := range p.Drops[drop.StormLimit] {
 			refused += n
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/confine"
 	"sluice/internal/control"
-	"sluice/internal/dataplane"
+	"sluice/internal/drop"
 )
 
 // read returns a file of the project, by its path from the root.
@@ -35,8 +35,8 @@ func TestOperationsExplain(t *testing.T) {
 			t.Errorf("docs/operations.md does not explain %s: no %q in it", what, as)
 		}
 	}
-	for i := range dataplane.DropReasons {
-		explains("a reason of drops", "\n| `"+dataplane.Drop(i).String()+"` | ")
+	for i := range drop.Reasons {
+		explains("a reason of drops", "\n| `"+drop.Reason(i).String()+"` | ")
 	}
 	alerts := read(t, "deploy/alerts.yml")
 	for _, found := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(alerts, -1) {

@@ -22,6 +22,7 @@ import (
 
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
+	"sluice/internal/drop"
 )
 
 // fake is a capture whose frames a test sets.
@@ -419,7 +420,7 @@ func TestComments(t *testing.T) {
 		"verdict=forwarded port=port1 direction=rx cos=3 queue=3 to=port2": {
 			Verdict: dataplane.Forwarded, Direction: dataplane.RX, Port: 0, Other: 1, Class: 3, Queue: 3},
 		"verdict=dropped reason=queue_full port=port2 direction=tx cos=0 queue=0 from=port1": {
-			Verdict: dataplane.Dropped, Why: dataplane.DropQueueFull, Direction: dataplane.TX, Port: 1},
+			Verdict: dataplane.Dropped, Why: drop.QueueFull, Direction: dataplane.TX, Port: 1},
 		"verdict=flooded port=port1 direction=rx cos=5": {
 			Verdict: dataplane.Flooded, Direction: dataplane.RX, Other: dataplane.NoPort, Class: 5,
 			Queue: dataplane.NoQueue},

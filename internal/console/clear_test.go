@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/dataplane"
+	"sluice/internal/drop"
 	"sluice/internal/state"
 )
 
@@ -46,8 +46,8 @@ func TestClearCounters(t *testing.T) {
 	d.lock.Lock()
 	p := &d.state.Ports[1]
 	p.RXFrames++
-	p.Drops[dataplane.DropHeadroomFull][lossless]++
-	p.Lost[dataplane.DropHeadroomFull][lossless]++
+	p.Drops[drop.HeadroomFull][lossless]++
+	p.Lost[drop.HeadroomFull][lossless]++
 	p.Driver.RXRingFull = 1 // its device was reopened
 	d.lock.Unlock()
 	if r, err = d.client.State(t.Context()); err != nil {

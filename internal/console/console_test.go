@@ -20,6 +20,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
+	"sluice/internal/drop"
 	"sluice/internal/frame"
 	"sluice/internal/gaps"
 	"sluice/internal/state"
@@ -229,9 +230,9 @@ func newState(c *config.Config) control.State {
 		p.PortSnapshot = dataplane.PortSnapshot{Number: i, Name: c.Ports[i].Device, Up: i == 0, Lossless: 1 << lossless}
 		p.RXFrames, p.RXBursts, p.RX[lossless], p.TX[0] = 100, 10, 90, 50
 		p.Driver = pmd.Stats{RXRingFull: 7}
-		p.Drops[dataplane.DropHeadroomFull][lossless] = uint64(i) * 2
-		p.Lost[dataplane.DropHeadroomFull][lossless] = uint64(i) * 2
-		p.Drops[dataplane.DropQueueFull][0] = 5
+		p.Drops[drop.HeadroomFull][lossless] = uint64(i) * 2
+		p.Lost[drop.HeadroomFull][lossless] = uint64(i) * 2
+		p.Drops[drop.QueueFull][0] = 5
 		p.PFCSent = pfc.GeneratorStats{Frames: 3, XOFF: [8]uint64{lossless: 2}, XON: [8]uint64{lossless: 1},
 			PausedNS: [8]int64{lossless: 4e6}}
 		p.PausedPeer = 1 << lossless

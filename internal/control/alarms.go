@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/dataplane"
+	"sluice/internal/drop"
 )
 
 // Alarm is a loss that must not happen: frames of a lossless class dropped for lack of room.
@@ -38,7 +38,7 @@ type alarms struct {
 type alarmSource struct {
 	device string
 	cos    int
-	why    dataplane.Drop
+	why    drop.Reason
 }
 
 // loss is the state of one counter.
@@ -67,7 +67,7 @@ func (a *alarms) look(log *slog.Logger, state *State) {
 	a.losses = make(map[alarmSource]*loss) // a port that was removed and added again counts from 0
 	for i := range state.Ports {
 		device := state.Ports[i].PortInfo.Name
-		state.Ports[i].EachLosslessDrop(func(why dataplane.Drop, cos int, total uint64) {
+		state.Ports[i].EachLosslessDrop(func(why drop.Reason, cos int, total uint64) {
 			source := alarmSource{device, cos, why}
 			frames, begins := a.takeIn(source, before[source], total, state.Time)
 			if !begins {

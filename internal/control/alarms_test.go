@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/dataplane"
+	"sluice/internal/drop"
 )
 
 // losses is the alarms of a switch whose losses a test sets.
@@ -28,10 +29,10 @@ func newLosses(ports int) *losses {
 }
 
 // lose makes a port lose frames.
-func (l *losses) lose(port, cos int, why dataplane.Drop, frames uint64) {
+func (l *losses) lose(port, cos int, why drop.Reason, frames uint64) {
 	p := &l.state.Ports[port]
 	p.Drops[why][cos] += frames
-	if cos == lossless && why != dataplane.DropPortDown {
+	if cos == lossless && why != drop.PortDown {
 		p.Lost[why][cos] += frames
 	}
 }
@@ -46,15 +47,15 @@ func (l *losses) lines() int { return strings.Count(l.log.String(), "\n") }
 
 func TestAlarms(t *testing.T) {
 	l := newLosses(2)
-	l.lose(0, 0, dataplane.DropIngressFull, 10)    // a lossy class
-	l.lose(0, lossless, dataplane.DropPortDown, 9) // not for lack of room
+	l.lose(0, 0, drop.IngressFull, 10)    // a lossy class
+	l.lose(0, lossless, drop.PortDown, 9) // not for lack of room
 	l.lookAfter(time.Second)
 	if len(l.latest) != 0 || l.lines() != 0 {
 		t.Fatalf("%+v, %s", l.all(), &l.log)
 	}
 	begin := l.state.Time.Add(time.Second)
 	for range 5 { // goes on: one alarm, logged once
-		l.lose(1, lossless, dataplane.DropHeadroomFull, 3)
+		l.lose(1, lossless, drop.HeadroomFull, 3)
 		l.lookAfter(time.Second)
 	}
 	want := Alarm{begin, begin.Add(4 * time.Second), "port2", lossless, "headroom_full", 15}
@@ -66,10 +67,10 @@ func TestAlarms(t *testing.T) {
 			t.Errorf("no %s in %s", word, &l.log)
 		}
 	}
-	l.lose(1, lossless, dataplane.DropNoBuffer, 1) // another reason: another alarm
+	l.lose(1, lossless, drop.NoBuffer, 1) // another reason: another alarm
 	l.lookAfter(alarmQuiet)
 	l.lookAfter(alarmQuiet)
-	l.lose(1, lossless, dataplane.DropHeadroomFull, 1) // after a quiet time: another one
+	l.lose(1, lossless, drop.HeadroomFull, 1) // after a quiet time: another one
 	l.lookAfter(time.Second)
 	if len(l.latest) != 3 || l.latest[2].Frames != 1 || l.latest[2].Since != l.state.Time || l.lines() != 3 {
 		t.Errorf("%+v\n%s", l.all(), &l.log)
@@ -77,7 +78,7 @@ func TestAlarms(t *testing.T) {
 	// the port was removed and added again
 	l.state.Ports[1].PortSnapshot = dataplane.PortSnapshot{Lossless: 1 << lossless}
 	l.lookAfter(alarmQuiet)
-	l.lose(1, lossless, dataplane.DropHeadroomFull, 100) // more than it had lost before
+	l.lose(1, lossless, drop.HeadroomFull, 100) // more than it had lost before
 	l.lookAfter(time.Second)
 	if n := len(l.latest); n != 4 || l.latest[3].Frames != 100 {
 		t.Errorf("%+v", l.all())
@@ -91,7 +92,7 @@ func TestAlarmsAreBounded(t *testing.T) {
 	l := newLosses(ports)
 	for range looks {
 		for port := range ports {
-			l.lose(port, lossless, dataplane.DropHeadroomFull, 1)
+			l.lose(port, lossless, drop.HeadroomFull, 1)
 		}
 		l.lookAfter(2 * alarmQuiet)
 	}
@@ -113,7 +114,7 @@ func TestMoreAlarmsThanAreKept(t *testing.T) {
 	l := newLosses(ports)
 	for range looks {
 		for port := range ports {
-			l.lose(port, lossless, dataplane.DropHeadroomFull, 1)
+			l.lose(port, lossless, drop.HeadroomFull, 1)
 		}
 		l.lookAfter(time.Second)
 	}

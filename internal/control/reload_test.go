@@ -14,6 +14,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/drop"
 	"sluice/internal/state"
 )
 
@@ -181,7 +182,7 @@ func TestReloadRefuses(t *testing.T) {
 	if y.Config() != before {
 		t.Error("the configuration is another")
 	}
-	if p := y.state().Ports[1]; !p.Up || p.Drops[dataplane.DropPortDown] != [dataplane.Priorities]uint64{} {
+	if p := y.state().Ports[1]; !p.Up || p.Drops[drop.PortDown] != [dataplane.Priorities]uint64{} {
 		t.Errorf("port2 went down: %+v", p.PortInfo)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/drop"
 	"sluice/internal/gaps"
 	"sluice/internal/state"
 	"sluice/internal/thread"
@@ -118,7 +119,7 @@ func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 		addPauses(&r.PFC, &r.ByCoS[cos])
 		for why := range p.Drops {
 			if n := p.Drops[why][cos]; n > 0 {
-				r.Drops = append(r.Drops, state.Drop{Reason: dataplane.Drop(why).String(), CoS: cos, Frames: n,
+				r.Drops = append(r.Drops, state.Drop{Reason: drop.Reason(why).String(), CoS: cos, Frames: n,
 					Lossless: p.Lost[why][cos]})
 			}
 		}
@@ -157,7 +158,7 @@ func cosOf(p *dataplane.PortSnapshot, cos int, class *config.Class) state.CoS {
 		},
 		Storming: in(p.Watchdog.Storming), StormManual: in(p.Watchdog.Held),
 		Storms: p.Watchdog.Storms[cos], StormsOver: p.Watchdog.Restorations[cos], StormNS: p.Watchdog.StormNS[cos],
-		StormForwarded: p.StormForwarded[cos], StormDropped: p.Drops[dataplane.DropStorm][cos],
+		StormForwarded: p.StormForwarded[cos], StormDropped: p.Drops[drop.Storm][cos],
 	}
 	r.SentBytes = p.TXClassBytes[cos]
 	r.GroupDropped, r.QueueDropped = p.ClassDrops(cos)

@@ -9,7 +9,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/config"
-	"sluice/internal/dataplane"
+	"sluice/internal/drop"
 	"sluice/pfc"
 )
 
@@ -34,7 +34,7 @@ func (y *yard) awaitCalm() *State {
 }
 
 // stormDrops returns how many frames of a CoS a port dropped because of a storm.
-func stormDrops(p *PortState, cos int) uint64 { return p.Drops[dataplane.DropStorm][cos] }
+func stormDrops(p *PortState, cos int) uint64 { return p.Drops[drop.Storm][cos] }
 
 // delays returns how long after the start of the last pause the last storm was detected, how long
 // after the pause's end, which may be a frame or not, it was over, and how long it lasted.

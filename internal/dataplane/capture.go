@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"sluice/internal/bridge"
+	"sluice/internal/drop"
 	"sluice/internal/umem"
 	"sluice/pfc"
 	"sluice/pmd"
@@ -89,7 +90,7 @@ type Record struct {
 	Other     int32  // id of the egress port of a frame received, the ingress port of one sent; or NoPort
 	Direction Direction
 	Verdict   Verdict
-	Why       Drop // of a dropped frame
+	Why       drop.Reason // of a dropped frame
 	Class     uint8
 	Queue     uint8
 	Control   pfc.Kind // of a MAC control frame
@@ -299,9 +300,9 @@ func (t *Tap) decided(id uint32) *Record {
 // refused captures that a received frame was not admitted. If the frame has a record, that record
 // says so from now on. A flooded frame keeps its verdict, because only a copy of it was refused,
 // and the copy gets a record of its own.
-func (t *Tap) refused(p *port, d *pmd.Desc, why Drop, class uint8) {
+func (t *Tap) refused(p *port, d *pmd.Desc, why drop.Reason, class uint8) {
 	r := t.decided(t.worker.buffer(d))
-	if r == nil || r.Verdict == Flooded && why != DropNoDestination {
+	if r == nil || r.Verdict == Flooded && why != drop.NoDestination {
 		t.discarded(p, d, why, class)
 		return
 	}
@@ -309,7 +310,7 @@ func (t *Tap) refused(p *port, d *pmd.Desc, why Drop, class uint8) {
 }
 
 // discarded captures a received frame of which the switch dropped all or a copy.
-func (t *Tap) discarded(p *port, d *pmd.Desc, why Drop, class uint8) {
+func (t *Tap) discarded(p *port, d *pmd.Desc, why drop.Reason, class uint8) {
 	t.ended(p, d, Dropped, why, class)
 }
 
@@ -321,7 +322,7 @@ func (t *Tap) punted(p *port, d *pmd.Desc, class uint8) {
 }
 
 // ended captures a received frame that goes to no port.
-func (t *Tap) ended(p *port, d *pmd.Desc, verdict Verdict, why Drop, class uint8) {
+func (t *Tap) ended(p *port, d *pmd.Desc, verdict Verdict, why drop.Reason, class uint8) {
 	if of := t.port(p, RX); of != nil && t.Classes>>class&1 != 0 && t.spend(of, d.Len) {
 		r := t.keep(of, d.Addr, d.Len)
 		r.Port, r.Direction, r.Verdict, r.Why, r.Class = int32(p.id), RX, verdict, why, class
@@ -330,7 +331,7 @@ func (t *Tap) ended(p *port, d *pmd.Desc, verdict Verdict, why Drop, class uint8
 }
 
 // dropped captures an admitted frame that is dropped at its egress port.
-func (t *Tap) dropped(out *port, id uint32, why Drop) {
+func (t *Tap) dropped(out *port, id uint32, why drop.Reason) {
 	t.decided(id)
 	if of := t.port(out, TX); of != nil {
 		t.leaving(of, out, id, Dropped, why)
@@ -352,7 +353,7 @@ func (t *Tap) sent(p *port, n int) {
 }
 
 // leaving captures an admitted frame at its egress port.
-func (t *Tap) leaving(of *tapPort, out *port, id uint32, verdict Verdict, why Drop) {
+func (t *Tap) leaving(of *tapPort, out *port, id uint32, verdict Verdict, why drop.Reason) {
 	f := t.worker.frames[id]
 	class := f.priority()
 	if t.Classes>>class&1 == 0 || !t.spend(of, uint32(f.length())) {

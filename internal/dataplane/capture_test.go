@@ -11,6 +11,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/bridge"
+	"sluice/internal/drop"
 	"sluice/internal/frame"
 	"sluice/pfc"
 	"sluice/pmd"
@@ -352,7 +353,7 @@ func (r *rig) compare(t *rapid.T, before []PortCounters, all []captured) {
 		direction Direction
 		verdict   Verdict
 	}
-	drops, kinds := make([][DropReasons][Priorities]uint64, len(r.wires)), make([]map[kind]uint64, len(r.wires))
+	drops, kinds := make([][drop.Reasons][Priorities]uint64, len(r.wires)), make([]map[kind]uint64, len(r.wires))
 	for i := range kinds {
 		kinds[i] = map[kind]uint64{}
 	}
@@ -367,8 +368,8 @@ func (r *rig) compare(t *rapid.T, before []PortCounters, all []captured) {
 		for why := range n.Drops {
 			for class := range n.Drops[why] {
 				if got, want := drops[i][why][class], n.Drops[why][class]-was.Drops[why][class]; got != want {
-					t.Errorf("port %d: %d frames captured as %v in class %d, %d counted", i, got, Drop(why), class,
-						want)
+					t.Errorf("port %d: %d frames captured as %v in class %d, %d counted", i, got, drop.Reason(why),
+						class, want)
 				}
 			}
 		}
@@ -415,7 +416,7 @@ func TestCaptureOfAdmission(t *testing.T) {
 	for _, c := range drain(taps) {
 		if c.Direction == RX && c.Port == 0 {
 			received = append(received, c.frame)
-			if c.Verdict == Dropped && c.Why == DropIngressFull {
+			if c.Verdict == Dropped && c.Why == drop.IngressFull {
 				dropped++
 				if c.Queue != NoQueue || c.Other != NoPort {
 					t.Errorf("%s: it got nowhere", c.say())
@@ -426,7 +427,7 @@ func TestCaptureOfAdmission(t *testing.T) {
 	if !slices.EqualFunc(received, sent, bytes.Equal) {
 		t.Errorf("captured %d frames, not the %d that came in", len(received), len(sent))
 	}
-	if want := r.port(0).Drops[DropIngressFull][0]; uint64(dropped) != want || want == 0 {
+	if want := r.port(0).Drops[drop.IngressFull][0]; uint64(dropped) != want || want == 0 {
 		t.Errorf("%d captured as refused, %d counted", dropped, want)
 	}
 }
@@ -627,9 +628,9 @@ func TestCaptureOfEgressDrops(t *testing.T) {
 		}
 	}
 	n := r.port(1).Drops
-	if uint64(full) != n[DropQueueFull][2] || full == 0 || uint64(down) != n[DropPortDown][lossless] || down == 0 {
+	if uint64(full) != n[drop.QueueFull][2] || full == 0 || uint64(down) != n[drop.PortDown][lossless] || down == 0 {
 		t.Errorf("captured %d for a full queue and %d for a port that is down; counted %d and %d", full, down,
-			n[DropQueueFull][2], n[DropPortDown][lossless])
+			n[drop.QueueFull][2], n[drop.PortDown][lossless])
 	}
 }
 
@@ -675,7 +676,7 @@ func TestCaptureCountsAFrameOnce(t *testing.T) {
 			p.Ports[1], p.Ports[2] = 0, 0
 			taps := r.tap(p)
 			const frames, length = 40, 500
-			before := r.port(0).Drops[DropIngressFull][1]
+			before := r.port(0).Drops[drop.IngressFull][1]
 			for i := range frames {
 				r.send(0, data(0, c.to, 1, length, i))
 			}
@@ -684,7 +685,7 @@ func TestCaptureCountsAFrameOnce(t *testing.T) {
 			taps[0].budget, taps[0].last = 10*(length+tapOverhead), r.now
 			r.run(100)
 			r.untap()
-			if n := r.port(0).Drops[DropIngressFull][1] - before; n != frames*max(1, c.seen-1) {
+			if n := r.port(0).Drops[drop.IngressFull][1] - before; n != frames*max(1, c.seen-1) {
 				t.Fatalf("%d frames dropped: the test tests nothing", n)
 			}
 			if n := taps[0].Count(0); n.Seen != frames*c.seen || n.Seen-n.Beyond != 10 || len(drain(taps)) != 10 {

@@ -6,6 +6,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/bridge"
+	"sluice/internal/drop"
 	"sluice/internal/gaps"
 	"sluice/internal/punt"
 	"sluice/pfc"
@@ -36,14 +37,14 @@ type PortCounters struct {
 	ControlMisaddressed uint64 // to neither 01-80-C2-00-00-01 nor the port's own address; ignored whatever their kind
 
 	Marked         [Priorities]uint64 // sent on with congestion experienced (ECN)
-	StormQueued    [Priorities]uint64 // of Drops[DropStorm], frames bound for the port; it had received the others
+	StormQueued    [Priorities]uint64 // of Drops[drop.Storm], frames bound for the port; it had received the others
 	StormForwarded [Priorities]uint64 // sent during a storm whose pauses are not honoured; dropped ones are in Drops
 
 	DuplicateCompletions uint64 // buffers that the kernel completed twice
 
 	Punted [punt.Kinds]uint64 // received for the control plane; dropped ones are in Drops
-	// frames of the control plane that have left, and those that were dropped: without a link, longer
-	// than the port's frames, or not sent by the driver
+	// frames of the control plane that have left, and those that were dropped: without a link,
+	// longer than the port's frames, or not sent by the driver
 	Injected, InjectedBytes, InjectDropped uint64
 }
 
@@ -108,18 +109,18 @@ func (p *PortSnapshot) Held() int {
 }
 
 // EachLosslessDrop calls do for each reason and priority that contributes to LosslessDrops.
-func (p *PortSnapshot) EachLosslessDrop(do func(why Drop, priority int, frames uint64)) {
+func (p *PortSnapshot) EachLosslessDrop(do func(why drop.Reason, priority int, frames uint64)) {
 	for why := range p.Lost {
 		for priority, frames := range p.Lost[why] {
 			if frames > 0 {
-				do(Drop(why), priority, frames)
+				do(drop.Reason(why), priority, frames)
 			}
 		}
 	}
 }
 
 // Losses counts frames by reason and priority.
-type Losses [DropReasons][Priorities]uint64
+type Losses [drop.Reasons][Priorities]uint64
 
 func (l *Losses) sum() uint64 {
 	n := uint64(0)
@@ -145,7 +146,7 @@ func (l *losses) takeOver(old *port) { l.before, l.since = old.lost(), old.count
 func (p *port) lost() Losses {
 	lost := p.losses.before
 	for why := range lost {
-		if !Drop(why).Congestion() {
+		if !drop.Reason(why).Congestion() {
 			continue
 		}
 		for priority := range lost[why] {
@@ -181,31 +182,11 @@ func (c *PortCounters) out() uint64 {
 	return n
 }
 
-// Congestion reports whether a reason is lack of room, rather than a bad frame, a configuration or
-// a link.
-func (d Drop) Congestion() bool {
-	switch d {
-	case DropIngressFull, DropHeadroomFull, DropQueueFull, DropEarly, DropNoBuffer, DropRefusedByDriver:
-		return true
-	}
-	return false
-}
-
-// AtEgress reports whether frames dropped for a reason are counted at the port that they were bound
-// for. Storms drop frames at both ports.
-func (d Drop) AtEgress() bool {
-	switch d {
-	case DropQueueFull, DropEarly, DropPortDown, DropPortGone, DropRefusedByDriver:
-		return true
-	}
-	return false
-}
-
 // ClassDrops returns the dropped frames of a class: in counts those that the port received and did
 // not queue, out those that were bound for it.
 func (c *PortCounters) ClassDrops(priority int) (in, out uint64) {
 	for why := range c.Drops {
-		if Drop(why).AtEgress() {
+		if drop.Reason(why).AtEgress() {
 			out += c.Drops[why][priority]
 		} else {
 			in += c.Drops[why][priority]

@@ -261,7 +261,7 @@ type Link struct {
 	// they are sent to it or to the MAC control address.
 	MAC [6]byte
 	// Up says that the link has carrier. Frames for a port that is not up are dropped as
-	// DropPortDown.
+	// drop.PortDown.
 	Up bool
 	// Flaps counts times that the link was down and is known to have been so only after it was up
 	// again. The peer has forgotten what it was sent, but frames and pauses since then are valid.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sluice/internal/bridge"
+	"sluice/internal/drop"
 	"sluice/internal/frame"
 	"sluice/internal/umem"
 	"sluice/pfc"
@@ -18,7 +19,7 @@ func dropped(p PortSnapshot) map[string]uint64 {
 	for why := range p.Drops {
 		for priority, n := range p.Drops[why] {
 			if n > 0 {
-				m[fmt.Sprintf("%v/%d", Drop(why), priority)] = n
+				m[fmt.Sprintf("%v/%d", drop.Reason(why), priority)] = n
 			}
 		}
 	}
@@ -215,7 +216,7 @@ func TestLossyQueueDropsAtItsLimit(t *testing.T) {
 	}
 	r.run(20_000)
 	p := r.port(2)
-	if drops := p.Drops[DropQueueFull][0]; drops != 80-50 {
+	if drops := p.Drops[drop.QueueFull][0]; drops != 80-50 {
 		t.Errorf("%d frames dropped of 80, the queue takes 50", drops)
 	}
 	if p := r.port(0); p.PFCSent.Frames != 0 {
@@ -281,7 +282,7 @@ func TestPortGoesAndComesBack(t *testing.T) {
 			r.run(20_000)
 			r.relink(2, Link{Closed: true}, 1000)
 			r.idle()
-			if p := r.port(2); p.Up || p.Buffers.Filled > 128 || p.Drops[DropPortDown][lossless] == 0 {
+			if p := r.port(2); p.Up || p.Buffers.Filled > 128 || p.Drops[drop.PortDown][lossless] == 0 {
 				t.Errorf("absent port: up %t, %+v, drops %v", p.Up, p.Buffers, dropped(p))
 			}
 			r.wires[2] = r.newWire(2)
@@ -325,7 +326,7 @@ func TestReclaimsWhatTheDriverHeld(t *testing.T) {
 	}
 	r.relink(1, Link{}, 10_000)
 	r.relink(1, Link{Closed: true}, 1000)
-	if n := r.port(1).Drops[DropPortGone][lossless]; n != uint64(held) {
+	if n := r.port(1).Drops[drop.PortGone][lossless]; n != uint64(held) {
 		t.Errorf("%d frames dropped as port_gone, the driver held %d", n, held)
 	}
 	r.idle()
@@ -472,8 +473,8 @@ func TestBothLinksOfAPairGo(t *testing.T) {
 	r.plan.Links[0].Up, r.plan.Links[1].Up = false, false
 	r.publish()
 	r.s.Workers[0].Step(r.now)
-	if n := r.queued(0); n != [Priorities]int{} || r.port(0).Drops[DropPortDown][0]+
-		r.port(1).Drops[DropPortDown][0] != 10 {
+	if n := r.queued(0); n != [Priorities]int{} || r.port(0).Drops[drop.PortDown][0]+
+		r.port(1).Drops[drop.PortDown][0] != 10 {
 		t.Errorf("%v wait, drops %v and %v", n, dropped(r.port(0)), dropped(r.port(1)))
 	}
 	if err := r.s.Check(); err != nil {

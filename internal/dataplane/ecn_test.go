@@ -6,6 +6,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/bridge"
+	"sluice/internal/drop"
 	"sluice/internal/frame"
 )
 
@@ -72,8 +73,8 @@ func TestEarlyDetection(t *testing.T) {
 					}
 				}
 				p := r.port(1)
-				if p.Marked[class] != marked || p.Drops[DropEarly][class] != early || r.lost(DropEarly) != early {
-					t.Errorf("%d marked and %d dropped, want %d and %d", p.Marked[class], p.Drops[DropEarly][class],
+				if p.Marked[class] != marked || p.Drops[drop.Early][class] != early || r.lost(drop.Early) != early {
+					t.Errorf("%d marked and %d dropped, want %d and %d", p.Marked[class], p.Drops[drop.Early][class],
 						marked, early)
 				}
 				if in := r.port(0); in.LosslessDrops()+p.LosslessDrops() != 0 {
@@ -195,9 +196,9 @@ func TestTagsAndMarksAllocateNothing(t *testing.T) {
 		t.Errorf("a frame of each kind allocates %v times", n)
 	}
 	r.run(100_000)
-	if p := r.port(1); p.Marked[0] == 0 || r.port(1).FloodCopies == 0 || r.lost(DropStormLimit) == 0 {
+	if p := r.port(1); p.Marked[0] == 0 || r.port(1).FloodCopies == 0 || r.lost(drop.StormLimit) == 0 {
 		t.Errorf("%d marked, %d copies, %d beyond the storm limit: the test tests nothing", p.Marked[0], p.FloodCopies,
-			r.lost(DropStormLimit))
+			r.lost(drop.StormLimit))
 	}
 	r.idle()
 }

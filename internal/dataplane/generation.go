@@ -299,7 +299,9 @@ func (w *Worker) succeed(p, old *port, now int64) {
 		if old.driver != nil {
 			panic("dataplane: port " + old.Name + " was replaced while its driver was open")
 		}
-		old.closeInjection()
+		if old.injection.waiting != nil {
+			old.injection.waiting.Clear() // nobody asks for the counters of a port that is gone
+		}
 		w.departed.add(old)
 		w.accounts.ForgetWatermarks(p.number)
 	} else {
@@ -320,9 +322,9 @@ func (w *Worker) succeed(p, old *port, now int64) {
 }
 
 // equip gives a port without a driver the buffers that it needs before it gets one: first those for
-// the switch's own frames, then empty ones to receive into. A new port gets only those that are not promised
-// to frames bound for others; a later plan adds the rest, when frames have left. A number without a
-// port gives its buffers back.
+// the switch's own frames, then empty ones to receive into. A new port gets only those that are not
+// promised to frames bound for others; a later plan adds the rest, when frames have left. A number
+// without a port gives its buffers back.
 func (w *Worker) equip(p *port) {
 	if p.Vacant {
 		w.vacate(p)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sluice/internal/bridge"
+	"sluice/internal/drop"
 	"sluice/internal/frame"
 	"sluice/pfc"
 	"sluice/sched"
@@ -225,7 +226,7 @@ func TestLosslessDropsAreRemembered(t *testing.T) {
 		r.run(2000)
 	}
 	p := r.port(0)
-	if more := p.Drops[DropIngressFull][lossless]; p.LosslessDrops() != lost || more == 0 {
+	if more := p.Drops[drop.IngressFull][lossless]; p.LosslessDrops() != lost || more == 0 {
 		t.Errorf("%d lossless drops after %d, %d of the class since it is lossy", p.LosslessDrops(), lost, more)
 	}
 	r.relink(0, Link{}, 1000)

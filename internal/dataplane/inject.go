@@ -111,7 +111,9 @@ func (w *Worker) injectAt(p *port, b []byte, now int64) bool {
 }
 
 // endInjection takes back the buffer of a frame of the control plane, and returns the frame's
-// length.
+// length. It is not inlined, to keep complete small.
+//
+//go:noinline
 func (w *Worker) endInjection(p *port, id uint32) (length int) {
 	length = w.frames[id].length()
 	p.held[id] = holdingNothing
@@ -119,15 +121,6 @@ func (w *Worker) endInjection(p *port, id uint32) (length int) {
 	p.inFlight -= onWire(length)
 	p.injection.spare.put(id)
 	return length
-}
-
-// closeInjection drops the frames that wait at a port that leaves its number.
-func (p *port) closeInjection() {
-	if waiting := p.injection.waiting; waiting != nil {
-		for ; waiting.Peek() != nil; waiting.Release() {
-			p.count.InjectDropped++
-		}
-	}
 }
 
 // newInjection prepares a port of this worker for frames of the control plane. A port that was in

@@ -9,6 +9,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/bridge"
+	"sluice/internal/drop"
 	"sluice/internal/umem"
 	"sluice/pfc"
 	"sluice/pmd"
@@ -290,8 +291,8 @@ func TestPortDownSendsNothing(t *testing.T) {
 	x.run(100_000, nil)
 	after := x.port(1)
 	if n := after.TXFrames - before.TXFrames; n != 0 ||
-		after.Drops[DropPortDown][lossless] < uint64(before.Buffers.Queued) || after.Buffers.Queued != 0 {
-		t.Errorf("%d frames sent, %d dropped of %d, %d wait", n, after.Drops[DropPortDown][lossless],
+		after.Drops[drop.PortDown][lossless] < uint64(before.Buffers.Queued) || after.Buffers.Queued != 0 {
+		t.Errorf("%d frames sent, %d dropped of %d, %d wait", n, after.Drops[drop.PortDown][lossless],
 			before.Buffers.Queued, after.Buffers.Queued)
 	}
 }

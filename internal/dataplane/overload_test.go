@@ -6,6 +6,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/bridge"
+	"sluice/internal/drop"
 	"sluice/internal/frame"
 	"sluice/internal/umem"
 	"sluice/pfc"
@@ -93,7 +94,7 @@ func TestLossyOverloadStopsNobody(t *testing.T) {
 	r := overloaded(t, 256)
 	r.flood(300, 0)
 	p := r.port(0)
-	if p.PFCSent.XOFF[lossless] != 0 || p.Drops[DropIngressFull][0]+r.port(1).Drops[DropQueueFull][0] == 0 ||
+	if p.PFCSent.XOFF[lossless] != 0 || p.Drops[drop.IngressFull][0]+r.port(1).Drops[drop.QueueFull][0] == 0 ||
 		r.wires[0].A.Stats().Lost() != 0 {
 		t.Errorf("%d XOFF, drops %v, %d lost in the driver", p.PFCSent.XOFF[lossless], dropped(p),
 			r.wires[0].A.Stats().Lost())
@@ -132,7 +133,7 @@ func TestFloodedFramesLeaveBuffersToOthers(t *testing.T) {
 	r.now += 20_000
 	r.wires[0].Advance(r.now)
 	r.run(30_000)
-	if n := r.port(0).Drops[DropNoBuffer][lossless]; n != 0 {
+	if n := r.port(0).Drops[drop.NoBuffer][lossless]; n != 0 {
 		t.Errorf("%d lossless copies found no buffer", n)
 	}
 	r.idle()

@@ -1,6 +1,9 @@
 package dataplane
 
-import "sluice/internal/frame"
+import (
+	"sluice/internal/drop"
+	"sluice/internal/frame"
+)
 
 // ready reports whether a plan can be adopted. Drivers that the plan removes must be empty first;
 // iterations empty them as usual. ready waits only for as many iterations as that takes when no
@@ -100,9 +103,9 @@ func (w *Worker) attach(p *port, link Link, now int64) {
 }
 
 // reclaim takes back the buffers that a closed driver held. Empty ones stay with the port for its
-// next driver. Frames that had not left are dropped as DropPortGone. A device that still sends from
-// one of these buffers, as virtio-net may in copy mode, sends whatever the buffer holds by then, on
-// a link that was taken away.
+// next driver. Frames that had not left are dropped as drop.PortGone. A device that still sends
+// from one of these buffers, as virtio-net may in copy mode, sends whatever the buffer holds by
+// then, on a link that was taken away.
 func (w *Worker) reclaim(p *port) {
 	for id, holding := range p.held {
 		if p.sending == 0 {
@@ -110,7 +113,7 @@ func (w *Worker) reclaim(p *port) {
 		}
 		switch holding {
 		case holdingFrame:
-			w.unsend(p, uint32(id), DropPortGone)
+			w.unsend(p, uint32(id), drop.PortGone)
 		case holdingControl:
 			w.complete(p, uint32(id))
 		case holdingInjected:

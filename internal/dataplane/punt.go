@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"sluice/internal/bridge"
+	"sluice/internal/drop"
 	"sluice/internal/frame"
 	"sluice/internal/punt"
 	"sluice/pmd"
@@ -60,13 +61,13 @@ func (w *Worker) punt(p *port, f *bridge.Frame, d *pmd.Desc, kind punt.Kind) {
 	}
 	switch {
 	case len(b) > channel.Longest():
-		w.refuse(p, d, DropOversize, f.Class)
+		w.refuse(p, d, drop.Oversize, f.Class)
 		return
 	case !p.subscriber.Take(kind, now):
-		w.refuse(p, d, DropPuntRate, f.Class)
+		w.refuse(p, d, drop.PuntRate, f.Class)
 		return
 	case !channel.Put(r, b):
-		w.refuse(p, d, DropPuntFull, f.Class)
+		w.refuse(p, d, drop.PuntFull, f.Class)
 		return
 	}
 	p.count.Punted[kind]++

@@ -3,6 +3,7 @@ package dataplane
 import (
 	"sluice/cells"
 	"sluice/internal/bridge"
+	"sluice/internal/drop"
 	"sluice/internal/frame"
 	"sluice/pfc"
 	"sluice/pmd"
@@ -275,7 +276,7 @@ func (w *Worker) descriptor(id uint32) pmd.Desc {
 }
 
 // refuse drops a frame that was not admitted.
-func (w *Worker) refuse(p *port, d *pmd.Desc, why Drop, class uint8) {
+func (w *Worker) refuse(p *port, d *pmd.Desc, why drop.Reason, class uint8) {
 	p.count.Drops[why][class]++
 	if w.tap != nil {
 		w.tap.refused(p, d, why, class)
@@ -300,7 +301,7 @@ type batch struct {
 func (w *Worker) gather(p *port, f *bridge.Frame, d *pmd.Desc, queue uint8, out *port) {
 	id, class, length := w.buffer(d), f.Class, int(d.Len)
 	if length > out.longestOut && !out.takes(length, f.Header.Tagged) {
-		w.refuse(p, d, DropOversize, class)
+		w.refuse(p, d, drop.Oversize, class)
 		return
 	}
 	n := w.accounts.Cells(length) // of the frame as received
@@ -428,10 +429,10 @@ func (w *Worker) trim(p *port, g *batch) {
 			dropped = append(dropped, id)
 		}
 	}
-	out.count.Drops[DropQueueFull][g.priority%Priorities] += uint64(len(dropped))
+	out.count.Drops[drop.QueueFull][g.priority%Priorities] += uint64(len(dropped))
 	if w.tap != nil {
 		for _, id := range dropped {
-			w.tap.dropped(out, id, DropQueueFull)
+			w.tap.dropped(out, id, drop.QueueFull)
 		}
 	}
 	w.pool.Put(dropped)
@@ -510,7 +511,7 @@ func (w *Worker) flood(p *port, f *bridge.Frame, d *pmd.Desc) {
 		last = w.ports[m]
 	}
 	if last == nil {
-		w.refuse(p, d, DropNoDestination, f.Class)
+		w.refuse(p, d, drop.NoDestination, f.Class)
 		return
 	}
 	w.gather(p, f, d, last.floods[f.Class], last)
@@ -520,9 +521,9 @@ func (w *Worker) floodCopy(p *port, f *bridge.Frame, d *pmd.Desc, out *port) {
 	p.count.FloodCopies++
 	id, found := w.spare(p)
 	if !found {
-		p.count.Drops[DropNoBuffer][f.Class]++
+		p.count.Drops[drop.NoBuffer][f.Class]++
 		if w.tap != nil {
-			w.tap.discarded(p, d, DropNoBuffer, f.Class)
+			w.tap.discarded(p, d, drop.NoBuffer, f.Class)
 		}
 		return
 	}
@@ -574,7 +575,7 @@ func (w *Worker) enqueueEarly(out *port, id uint32) {
 	}
 	if early && !w.warn(out, id) {
 		w.accounts.Dequeue(out.number, int(f.queue()), f.in(), f.cells())
-		w.dropAdmitted(out, id, DropEarly)
+		w.dropAdmitted(out, id, drop.Early)
 		return
 	}
 	out.queues.Enqueue(int(f.queue()), id, onWire(f.length()))
@@ -597,9 +598,9 @@ func (w *Worker) warn(out *port, id uint32) bool {
 }
 
 // dropAdmitted drops an admitted frame at its egress port.
-func (w *Worker) dropAdmitted(out *port, id uint32, why Drop) {
+func (w *Worker) dropAdmitted(out *port, id uint32, why drop.Reason) {
 	out.count.Drops[why][w.frames[id].priority()]++
-	if why == DropStorm {
+	if why == drop.Storm {
 		out.count.StormQueued[w.frames[id].priority()]++
 	}
 	if w.tap != nil {
@@ -632,20 +633,38 @@ func (p *port) gates() {
 const allPriorities = 0xff
 
 // whyRefused returns why the port does not take a frame of this length now.
-func (p *port) whyRefused(length int, priority uint8) Drop {
+func (p *port) whyRefused(length int, priority uint8) drop.Reason {
 	switch {
 	case length > p.longestIn[priority]:
-		return DropOversize
+		return drop.Oversize
 	case p.discarded>>priority&1 != 0:
-		return DropStorm
+		return drop.Storm
 	}
-	return DropDraining
+	return drop.Draining
 }
 
 // whyShut returns why a queue is shut.
-func (p *port) whyShut() Drop {
+func (p *port) whyShut() drop.Reason {
 	if !p.up {
-		return DropPortDown
+		return drop.PortDown
 	}
-	return DropStorm
+	return drop.Storm
 }
+
+// Translations of the reasons of the engines.
+var (
+	dropOfProblem = [frame.Problems]drop.Reason{
+		frame.Runt: drop.Runt, frame.BadTag: drop.BadTag, frame.STagged: drop.STag,
+	}
+	dropOfBridge = [...]drop.Reason{
+		bridge.ReservedAddress: drop.ReservedAddress,
+		bridge.VLANIngress:     drop.VLANIngress,
+		bridge.NoDestination:   drop.NoDestination,
+		bridge.StormLimit:      drop.StormLimit,
+	}
+	dropOfCells = [...]drop.Reason{
+		cells.IngressFull:  drop.IngressFull,
+		cells.HeadroomFull: drop.HeadroomFull,
+		cells.QueueFull:    drop.QueueFull,
+	}
+)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"sluice/internal/drop"
 	"sluice/pfc"
 	"sluice/pmd/mem"
 	"sluice/sched"
@@ -40,7 +41,7 @@ func (r *rig) pause(port int, priorities uint8, ns int64) {
 func (r *rig) resume(port int, priorities uint8) { r.control(port, pfc.Frame{Enable: priorities}) }
 
 // lost returns all frames that the switch dropped for a reason.
-func (r *rig) lost(why Drop) (n uint64) {
+func (r *rig) lost(why drop.Reason) (n uint64) {
 	for i := range r.wires {
 		for _, d := range r.port(i).Drops[why] {
 			n += d
@@ -57,11 +58,11 @@ func TestStormIsDropped(t *testing.T) {
 		r.send(0, data(0, 1, lossless, 60, n))
 	}
 	r.run(stormTime - 4000)
-	if n := r.lost(DropStorm); n != 0 || r.port(0).PFCSent.XOFF[lossless] != 1 {
+	if n := r.lost(drop.Storm); n != 0 || r.port(0).PFCSent.XOFF[lossless] != 1 {
 		t.Fatalf("before detection: %d frames dropped, XOFF %d", n, r.port(0).PFCSent.XOFF[lossless])
 	}
 	r.run(5000)
-	if n := r.lost(DropStorm); n != 12 {
+	if n := r.lost(drop.Storm); n != 12 {
 		t.Errorf("detected: %d frames dropped, want the 12 that waited", n)
 	}
 	if r.port(0).PFCSent.XON[lossless] != 1 {
@@ -75,7 +76,7 @@ func TestStormIsDropped(t *testing.T) {
 	r.run(5000)
 	frames, _ := r.received(1)
 	back, _ := r.received(0)
-	if n := r.lost(DropStorm); n != 12+6 || len(frames) != 3 || len(back) != 0 {
+	if n := r.lost(drop.Storm); n != 12+6 || len(frames) != 3 || len(back) != 0 {
 		t.Errorf("during the storm: %d dropped, want 18; %d frames of another class arrived, want 3; %d came "+
 			"back, want 0", n, len(frames), len(back))
 	}
@@ -89,8 +90,8 @@ func TestStormIsDropped(t *testing.T) {
 	r.run(3*stormTime + 2000) // the pause ends, and the restoration time passes
 	r.send(0, data(0, 1, lossless, 60, 99))
 	r.run(3000)
-	if frames, _ := r.received(1); len(frames) != 4 || r.lost(DropStorm) != 18 {
-		t.Errorf("restored: %d frames arrived in all, want 4; %d dropped, want 18", len(frames), r.lost(DropStorm))
+	if frames, _ := r.received(1); len(frames) != 4 || r.lost(drop.Storm) != 18 {
+		t.Errorf("restored: %d frames arrived in all, want 4; %d dropped, want 18", len(frames), r.lost(drop.Storm))
 	}
 	if w := r.port(1).Watchdog; w.Storms[lossless] != 1 || w.Restorations[lossless] != 1 || w.Storming != 0 {
 		t.Errorf("%+v, want one storm, over", w)
@@ -124,8 +125,8 @@ func TestStormIsNotHonoured(t *testing.T) {
 		t.Errorf("restored: %d frames arrived during a pause, want the 6 before it", len(frames))
 	}
 	r.run(stormTime)
-	if r.lost(DropStorm) != 0 {
-		t.Errorf("%d frames dropped", r.lost(DropStorm))
+	if r.lost(drop.Storm) != 0 {
+		t.Errorf("%d frames dropped", r.lost(drop.Storm))
 	}
 	r.idle()
 }
@@ -141,8 +142,8 @@ func TestStormIsReportedOnly(t *testing.T) {
 		t.Errorf("storming %#x, %d frames arrived; want an event and an honoured pause", w.Storming, len(frames))
 	}
 	r.run(stormTime)
-	if frames, _ := r.received(1); len(frames) != 1 || r.lost(DropStorm) != 0 {
-		t.Errorf("%d frames arrived, %d dropped, want 1 and 0", len(frames), r.lost(DropStorm))
+	if frames, _ := r.received(1); len(frames) != 1 || r.lost(drop.Storm) != 0 {
+		t.Errorf("%d frames arrived, %d dropped, want 1 and 0", len(frames), r.lost(drop.Storm))
 	}
 	r.idle()
 }
@@ -233,8 +234,8 @@ func TestOverride(t *testing.T) {
 	r.send(0, data(0, 1, lossless, 60, 0))
 	r.send(0, data(0, 1, 0, 60, 0))
 	r.run(10 * stormTime)
-	if frames, _ := r.received(1); len(frames) != 1 || r.lost(DropStorm) != 1 {
-		t.Errorf("held: %d frames arrived, %d dropped, want 1 of each", len(frames), r.lost(DropStorm))
+	if frames, _ := r.received(1); len(frames) != 1 || r.lost(drop.Storm) != 1 {
+		t.Errorf("held: %d frames arrived, %d dropped, want 1 of each", len(frames), r.lost(drop.Storm))
 	}
 	held.Storm = 0
 	r.relink(1, held, 1000)
@@ -319,9 +320,9 @@ func TestXONThatXOFFFollowsIsAStorm(t *testing.T) {
 		}
 		p := r.port(1)
 		events := p.Watchdog.History.All()
-		if len(events) != 1 || events[0].At-from > stormTime+5000 || r.lost(DropStorm)+p.TX[lossless] != 12 ||
+		if len(events) != 1 || events[0].At-from > stormTime+5000 || r.lost(drop.Storm)+p.TX[lossless] != 12 ||
 			p.TX[lossless] > 6 {
-			t.Fatalf("every %d ns: from %d on %+v, %d frames dropped, %d sent", every, from, events, r.lost(DropStorm),
+			t.Fatalf("every %d ns: from %d on %+v, %d frames dropped, %d sent", every, from, events, r.lost(drop.Storm),
 				p.TX[lossless])
 		}
 		r.resume(1, 1<<lossless)
@@ -388,8 +389,8 @@ func TestQuickPausesAreNoStorm(t *testing.T) {
 	}
 	r.resume(1, 1<<lossless)
 	r.run(20_000)
-	if frames, _ := r.received(1); len(frames) != sent || r.lost(DropStorm) != 0 {
-		t.Errorf("%d frames of %d arrived, %d dropped", len(frames), sent, r.lost(DropStorm))
+	if frames, _ := r.received(1); len(frames) != sent || r.lost(drop.Storm) != 0 {
+		t.Errorf("%d frames of %d arrived, %d dropped", len(frames), sent, r.lost(drop.Storm))
 	}
 	r.idle()
 }
@@ -442,9 +443,9 @@ func TestStrictPriorityIsNoStorm(t *testing.T) {
 	r.send(0, data(0, 1, lossless, 60, 0))
 	r.wantStarved(r.starve(overload))
 	r.run(20_000)
-	if frames, _ := r.received(1); r.port(1).TX[lossless] != 1 || len(frames) == 0 || r.lost(DropStorm) != 0 {
+	if frames, _ := r.received(1); r.port(1).TX[lossless] != 1 || len(frames) == 0 || r.lost(drop.Storm) != 0 {
 		t.Errorf("after the overload %d frames of the class were sent, %d dropped", r.port(1).TX[lossless],
-			r.lost(DropStorm))
+			r.lost(drop.Storm))
 	}
 	r.idle()
 }
@@ -478,8 +479,8 @@ func TestFullTXRingIsNoStorm(t *testing.T) {
 	r.wantStarved(r.starve(func() {}))
 	driver.now = false
 	r.run(20_000)
-	if frames, _ := r.received(1); len(frames) != 13 || r.lost(DropStorm) != 0 {
-		t.Errorf("%d frames of 13 arrived, %d dropped", len(frames), r.lost(DropStorm))
+	if frames, _ := r.received(1); len(frames) != 13 || r.lost(drop.Storm) != 0 {
+		t.Errorf("%d frames of 13 arrived, %d dropped", len(frames), r.lost(drop.Storm))
 	}
 	r.idle()
 }
@@ -502,8 +503,8 @@ func TestOwnStallsAreNoStorm(t *testing.T) {
 	}
 	r.resume(1, 1<<lossless)
 	r.run(3000)
-	if frames, _ := r.received(1); len(frames) != 1 || r.lost(DropStorm) != 0 {
-		t.Errorf("%d frames arrived, %d dropped; want 1 and 0", len(frames), r.lost(DropStorm))
+	if frames, _ := r.received(1); len(frames) != 1 || r.lost(drop.Storm) != 0 {
+		t.Errorf("%d frames arrived, %d dropped; want 1 and 0", len(frames), r.lost(drop.Storm))
 	}
 	r.idle()
 }
@@ -553,8 +554,8 @@ func TestStormEndsWithTheDevice(t *testing.T) {
 	r.send(1, data(1, 0, lossless, 60, 1)) // received together with the new link
 	r.wires[1].Advance(r.now + 2000)
 	r.relink(1, Link{Driver: r.wires[1].A, Up: true, TXRing: ringSize}, 5000)
-	if frames, _ := r.received(0); len(frames) != 1 || r.lost(DropStorm) != 1 {
+	if frames, _ := r.received(0); len(frames) != 1 || r.lost(drop.Storm) != 1 {
 		t.Errorf("%d frames arrived from the new link, %d dropped; want 1, and 1 in the storm", len(frames),
-			r.lost(DropStorm))
+			r.lost(drop.Storm))
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/bridge"
+	"sluice/internal/drop"
 	"sluice/internal/umem"
 	"sluice/pfc"
 )
@@ -41,7 +42,7 @@ func TestFramesForAPortThatAnotherWorkerDoesNotKnowYet(t *testing.T) {
 	r.run(5000)
 	r.s.Workers[1].plan.Store(&plan)
 	r.run(5000)
-	if n := r.port(2).Drops[DropPortDown][lossless]; n != 1 {
+	if n := r.port(2).Drops[drop.PortDown][lossless]; n != 1 {
 		t.Errorf("%d frames dropped at the port that is down, want 1", n)
 	}
 	r.idle()

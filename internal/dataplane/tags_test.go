@@ -12,6 +12,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 
 	"sluice/internal/bridge"
+	"sluice/internal/drop"
 	"sluice/internal/frame"
 )
 
@@ -197,7 +198,7 @@ func TestLinkKinds(t *testing.T) {
 					}
 				}
 			}
-			if got := r.lost(DropVLANIngress); got != refused || refused == 0 || flooded < 100 || unicast < 100 {
+			if got := r.lost(drop.VLANIngress); got != refused || refused == 0 || flooded < 100 || unicast < 100 {
 				t.Errorf("%d frames refused, want %d; %d flooded, %d not", got, refused, flooded, unicast)
 			}
 			r.idle()

@@ -1,6 +1,10 @@
 package dataplane
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"sluice/internal/drop"
+)
 
 // transmit sends the frames that the scheduler picks, up to what may be in flight: a burst, and
 // more while the budget lasts.
@@ -73,14 +77,14 @@ func (w *Worker) transmitBurst(p *port, now int64) int {
 	}
 	if took < n {
 		for _, id := range w.ids[took:n] { // although its ring had room: the driver is failing
-			w.unsend(p, id, DropRefusedByDriver)
+			w.unsend(p, id, drop.RefusedByDriver)
 		}
 	}
 	return n
 }
 
 // unsend drops a frame that was counted as sent but was not.
-func (w *Worker) unsend(p *port, id uint32, why Drop) {
+func (w *Worker) unsend(p *port, id uint32, why drop.Reason) {
 	f := w.frames[id]
 	p.count.Recalled++
 	p.count.Drops[why][f.priority()]++

@@ -19,6 +19,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/drop"
 	"sluice/internal/gaps"
 	"sluice/internal/state"
 )
@@ -47,9 +48,9 @@ func TestMetricsFollowTheGuidelines(t *testing.T) {
 func (f *fake) giveValues() {
 	p := &f.state.Ports[0]
 	p.RX[losslessCoS], p.TX[0], p.RXBytes, p.TXBytes = 7, 5, 700, 500
-	p.Drops[dataplane.DropHeadroomFull][losslessCoS], p.Lost[dataplane.DropHeadroomFull][losslessCoS] = 2, 2
-	p.Drops[dataplane.DropVLANIngress] = [dataplane.Priorities]uint64{0: 1, losslessCoS: 4}
-	p.Drops[dataplane.DropStorm][losslessCoS], p.Drops[dataplane.DropQueueFull][0] = 6, 3
+	p.Drops[drop.HeadroomFull][losslessCoS], p.Lost[drop.HeadroomFull][losslessCoS] = 2, 2
+	p.Drops[drop.VLANIngress] = [dataplane.Priorities]uint64{0: 1, losslessCoS: 4}
+	p.Drops[drop.Storm][losslessCoS], p.Drops[drop.QueueFull][0] = 6, 3
 	p.Groups[losslessCoS].Headroom, p.Groups[losslessCoS].PeakHeadroom = 1, 2
 	p.PFCReceived.XOFF[losslessCoS], p.PFCReceived.Transitions[losslessCoS], p.PFCReceived.PausedNS[losslessCoS] = 9, 4,
 		1_500_000_000
@@ -147,7 +148,7 @@ func TestDropsAddUp(t *testing.T) {
 			for why := range p.Drops {
 				for i := range p.Drops[why] {
 					p.Drops[why][i] = uint64(random.IntN(3))
-					if dataplane.Drop(why).Congestion() {
+					if drop.Reason(why).Congestion() {
 						p.Lost[why][i] = uint64(random.IntN(int(p.Drops[why][i]) + 1))
 					}
 				}
@@ -173,8 +174,8 @@ func TestDropsAddUp(t *testing.T) {
 		for n := range f.state.Ports {
 			p := &f.state.Ports[n]
 			want += p.Dropped()
-			for _, why := range []dataplane.Drop{dataplane.DropIngressFull, dataplane.DropQueueFull,
-				dataplane.DropEarly} {
+			for _, why := range []drop.Reason{drop.IngressFull, drop.QueueFull,
+				drop.Early} {
 				for i := range p.Drops[why] {
 					wantLossy += p.Drops[why][i] - p.Lost[why][i]
 				}

@@ -16,6 +16,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
+	"sluice/internal/drop"
 	"sluice/internal/state"
 )
 
@@ -145,15 +146,15 @@ func congest(p *control.PortState, i int, all bool) {
 	c.RX[i], c.TX[i] = many+uint64(i), many-uint64(i)
 	p.Groups[i] = cells.GroupUsage{Reserved: 8, Shared: 1234, PeakShared: 5678, Headroom: 3, PeakHeadroom: 321}
 	p.Queues[i] = cells.QueueUsage{Used: 777, Peak: 999, Max: 1000}
-	for why := range dataplane.Drop(dataplane.DropReasons) {
+	for why := range drop.Reason(drop.Reasons) {
 		usual := false // possible with congestion alone
 		switch why {
-		case dataplane.DropIngressFull, dataplane.DropQueueFull, dataplane.DropEarly:
+		case drop.IngressFull, drop.QueueFull, drop.Early:
 			if lossless {
 				continue
 			}
 			usual = true
-		case dataplane.DropHeadroomFull:
+		case drop.HeadroomFull:
 			if !lossless {
 				continue
 			}

@@ -1,0 +1,69 @@
+// Package drop lists the reasons for which the switch drops frames.
+package drop
+
+// Reason is the reason why a frame was dropped. Every dropped frame has one.
+type Reason uint8
+
+// The reasons, in the order in which a frame meets them.
+const (
+	Runt            Reason = iota // shorter than an Ethernet header
+	BadTag                        // VLAN tag cut off, or VLAN 4095
+	STag                          // S-tag (802.1ad) at a port that does not take them
+	Oversize                      // longer than the port's MTU allows, or than the control plane takes
+	Draining                      // the switch is stopping
+	Storm                         // the priority is in a storm at this port, and the watchdog drops it
+	ReservedAddress               // 01-80-C2-00-00-0x, never forwarded
+	PuntRate                      // for the control plane, but beyond the limit of its kind at the port
+	PuntFull                      // for the control plane, which has not taken those before it
+	VLANIngress                   // the port is not a member of the frame's VLAN
+	NoDestination                 // no egress port but the ingress port
+	StormLimit                    // over the port's limit for flooding frames of this kind
+	NoBuffer                      // no buffer for the copy of a flooded frame
+	IngressFull                   // lossy priority group has used its share
+	HeadroomFull                  // lossless priority group has used its headroom: the alarm
+	// lossy egress queue at its limit, or at the ingress port's part while others need room
+	QueueFull
+	Early           // lossy egress queue, by early detection before its limit
+	PortDown        // egress port has no link
+	PortGone        // with the driver when its device went away
+	RefusedByDriver // driver took no more although its ring had room
+	reasons
+)
+
+// Reasons is how many reasons there are.
+const Reasons = int(reasons)
+
+// names are the stable names, for counters and tables.
+var names = [Reasons]string{
+	"runt", "bad_tag", "s_tag", "oversize", "draining", "storm", "reserved_address", "punt_rate", "punt_full",
+	"vlan_ingress", "no_destination", "storm_limit",
+	"no_buffer", "ingress_full", "headroom_full", "queue_full", "early", "port_down", "port_gone", "refused_by_driver",
+}
+
+// String returns the stable name.
+func (r Reason) String() string {
+	if r >= reasons {
+		return "unknown"
+	}
+	return names[r]
+}
+
+// Congestion reports whether a reason is lack of room, rather than a bad frame, a configuration or
+// a link.
+func (r Reason) Congestion() bool {
+	switch r {
+	case IngressFull, HeadroomFull, QueueFull, Early, NoBuffer, RefusedByDriver:
+		return true
+	}
+	return false
+}
+
+// AtEgress reports whether frames dropped for a reason are counted at the port that they were bound
+// for. Storms drop frames at both ports.
+func (r Reason) AtEgress() bool {
+	switch r {
+	case QueueFull, Early, PortDown, PortGone, RefusedByDriver:
+		return true
+	}
+	return false
+}
