@@ -35,8 +35,9 @@ comment of each frame says what the switch did with it:
   verdict=dropped reason=queue_full port=port3 direction=tx cos=0 queue=0 from=port1
 
 The verdict is forwarded, flooded, dropped, consumed (flow control that the port honoured), ignored
-(flow control that it did not honour) or originated (flow control sent by the switch itself). A
-forwarded frame appears twice: as it came in and as it went out.
+(flow control that it did not honour), punted (read by the switch itself, such as LLDP) or
+originated (sent by the switch itself). A forwarded frame appears twice: as it came in and as it
+went out.
 
 A capture never delays a frame. Frames that a worker has no time to copy are not captured, but
 counted. The capture ends at a limit, with Ctrl-C, or when the switch ends. A switch runs one

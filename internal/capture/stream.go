@@ -203,10 +203,11 @@ func appendComment(b []byte, r *dataplane.Record, name func(int) string) []byte 
 	}
 	b = append(append(b, " port="...), name(int(r.Port))...)
 	b = append(append(b, " direction="...), r.Direction.String()...)
-	if r.Class == dataplane.NoClass {
-		b = append(append(b, " control="...), r.Control.String()...)
-	} else {
+	switch {
+	case r.Class != dataplane.NoClass:
 		b = strconv.AppendInt(append(b, " cos="...), int64(r.Class), 10)
+	case r.Control != dataplane.NoControl:
+		b = append(append(b, " control="...), r.Control.String()...)
 	}
 	if r.Queue != dataplane.NoQueue {
 		b = strconv.AppendInt(append(b, " queue="...), int64(r.Queue), 10)

@@ -77,6 +77,8 @@ const (
 	NoPort  = -1
 	NoClass = 0xff // for the switch's own frames, and MAC control frames
 	NoQueue = 0xff // for frames that were to enter no queue, or, flooded, several
+	// NoControl is for frames without a class that are no MAC control frames.
+	NoControl pfc.Kind = 0xff
 )
 
 // Record is what a capture says of a frame, beside its bytes.
@@ -394,7 +396,7 @@ func (t *Tap) control(p *port, d *pmd.Desc, direction Direction) {
 func (t *Tap) injected(p *port, d *pmd.Desc) {
 	if of := t.port(p, TX); of != nil && !t.DropsOnly && t.spend(of, d.Len) {
 		r := t.keep(of, d.Addr, d.Len)
-		r.Port, r.Direction, r.Verdict = int32(p.id), TX, Originated
+		r.Port, r.Direction, r.Verdict, r.Control = int32(p.id), TX, Originated, NoControl
 		r.Class, r.Queue, r.Other = NoClass, NoQueue, NoPort
 	}
 }
