@@ -13,6 +13,7 @@ import (
 	"sluice/internal/bridge"
 	"sluice/internal/drop"
 	"sluice/internal/frame"
+	"sluice/internal/punt"
 	"sluice/pfc"
 	"sluice/pmd"
 )
@@ -31,9 +32,10 @@ func (c captured) say() string {
 	if c.Verdict == Dropped {
 		text += " " + c.Why.String()
 	}
-	if c.Class != NoClass {
+	switch {
+	case c.Class != NoClass:
 		text += fmt.Sprint(" cos ", c.Class)
-	} else {
+	case c.Control != NoControl:
 		text += " " + c.Control.String()
 	}
 	if c.Queue != NoQueue {
@@ -114,6 +116,10 @@ func TestCaptureSaysWhatBecomesOfFrames(t *testing.T) {
 		{name: "back to where it came from", send: data(0, 0, 2, 100, 7),
 			want: []string{"0 rx dropped no_destination cos 2"}},
 		{name: "reserved address", send: reserved(), want: []string{"0 rx dropped reserved_address cos 0"}},
+		{name: "for the control plane", send: lldp(5<<13, 60, 7), tune: func(r *rig) {
+			r.regenerate(subscribed(1, 1))
+			r.run(1000)
+		}, want: []string{"0 rx punted cos 5"}},
 		{name: "nobody to flood to", send: data(0, 9, 2, 100, 7), tune: func(r *rig) { r.down(1); r.down(2) },
 			want: []string{"0 rx dropped no_destination cos 2"}},
 		{name: "PFC", send: pfcFrame(3), want: []string{"0 rx consumed pfc"}},
@@ -272,6 +278,7 @@ func TestCaptureAgreesWithTheCounters(t *testing.T) {
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
 		r := newRig(t, ports, workers, func(p *Params) {
 			shortFrames(p)
+			subscribed(1, 10)(p)
 			if scarce {
 				for i := range p.Ports {
 					p.Ports[i].Cells.Groups[0].Share = 3
@@ -332,6 +339,10 @@ func (r *rig) mischief(random *rand.Rand) {
 	case 2:
 		r.send(from, [][]byte{make([]byte, 13), pauseFrame(), pfcFrame(-1), unknownControl(), reserved(),
 			data(from, 0, 1, 1300, 0)}[random.IntN(6)])
+	case 3:
+		r.send(from, lldp(random.IntN(9)<<13-1, 60+random.IntN(1000), 0))
+	case 4:
+		r.s.Inject(from, lldp(-1, 60+random.IntN(1000), 0))
 	default:
 		for range random.IntN(30) {
 			r.send(from, data(from, random.IntN(len(r.wires)+1), uint8(random.IntN(2)*random.IntN(8)),
@@ -357,8 +368,12 @@ func (r *rig) compare(t *rapid.T, before []PortCounters, all []captured) {
 	for i := range kinds {
 		kinds[i] = map[kind]uint64{}
 	}
+	injected := make([]uint64, len(r.wires))
 	for _, c := range all {
 		kinds[c.Port][kind{c.Direction, c.Verdict}]++
+		if c.Verdict == Originated && c.Control == NoControl {
+			injected[c.Port]++
+		}
 		if c.Verdict == Dropped {
 			drops[c.Port][c.Why][c.Class]++
 		}
@@ -375,7 +390,7 @@ func (r *rig) compare(t *rapid.T, before []PortCounters, all []captured) {
 		}
 		k := kinds[i]
 		ingress := k[kind{RX, Forwarded}] + k[kind{RX, Flooded}] + k[kind{RX, Dropped}] + k[kind{RX, Consumed}] +
-			k[kind{RX, Ignored}]
+			k[kind{RX, Ignored}] + k[kind{RX, Punted}]
 		// A flooded frame has one record, and another for each copy that is refused. One of the
 		// copies is the frame itself.
 		copies := n.FloodCopies - was.FloodCopies + k[kind{RX, Flooded}]
@@ -384,6 +399,12 @@ func (r *rig) compare(t *rapid.T, before []PortCounters, all []captured) {
 		}
 		if sent := n.TXFrames - was.TXFrames; k[kind{TX, Forwarded}] != sent {
 			t.Errorf("port %d: %d frames sent, %d captured", i, sent, k[kind{TX, Forwarded}])
+		}
+		if punted := n.Punted[punt.LLDP] - was.Punted[punt.LLDP]; k[kind{RX, Punted}] != punted {
+			t.Errorf("port %d: %d frames punted, %d captured", i, punted, k[kind{RX, Punted}])
+		}
+		if n := n.Injected - was.Injected; injected[i] != n {
+			t.Errorf("port %d: %d frames of the control plane, %d captured", i, n, injected[i])
 		}
 		if control := n.Control - was.Control; k[kind{RX, Consumed}]+k[kind{RX, Ignored}] != control {
 			t.Errorf("port %d: %d MAC control frames, %v captured", i, control, k)

@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -9,13 +10,15 @@ import (
 	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/frame"
+	"sluice/internal/punt"
 	"sluice/pfc"
 )
 
 // TestTrainsAreFrames checks that a switch which decides per train does the same, frame for frame
 // and counter for counter, as one that decides per frame, whatever breaks the trains: other
 // addresses, tags, classes and lengths, unknown and group addresses, PFC, storms and limits, ports
-// of another worker, tags pushed and popped, queues that classes share, wires.
+// of another worker, tags pushed and popped, queues that classes share, wires, frames for the
+// control plane.
 func TestTrainsAreFrames(t *testing.T) {
 	followed := 0
 	var anomalies [bridge.Anomalies]uint64 // frames with anomalous source addresses
@@ -65,6 +68,7 @@ func TestTrainsAreFrames(t *testing.T) {
 			}
 		}
 		compareRigs(rt, together, singly)
+		comparePunted(rt, together.punted(), singly.punted())
 		for port := range together.wires {
 			for what, s := range together.port(port).Sources {
 				anomalies[what] += s.Frames
@@ -133,6 +137,17 @@ func compareRigs(t *rapid.T, a, b *rig) {
 	}
 }
 
+// comparePunted checks that the control planes of two switches have got the same frames. Only the
+// order of frames of one port is fixed.
+func comparePunted(t *rapid.T, a, b []punt.Frame) {
+	for _, all := range [][]punt.Frame{a, b} {
+		slices.SortStableFunc(all, func(x, y punt.Frame) int { return int(x.Port - y.Port) })
+	}
+	if !reflect.DeepEqual(a, b) {
+		t.Errorf("%d frames for the control plane, and %d frame by frame, or others", len(a), len(b))
+	}
+}
+
 // drawTrainSwitch returns a change to a switch's parameters that may break trains.
 func drawTrainSwitch(t *rapid.T) func(*Params) {
 	trusts := []bridge.Trust{bridge.TrustPCP, bridge.TrustPCP, bridge.TrustPCP, bridge.TrustDSCP}
@@ -147,7 +162,11 @@ func drawTrainSwitch(t *rapid.T) func(*Params) {
 	wire := rapid.IntRange(0, 4).Draw(t, "wire") == 0
 	static := rapid.Bool().Draw(t, "static entry") // of a stranger
 	limited := rapid.Bool().Draw(t, "address limit")
+	punts := rapid.IntRange(0, 20).Draw(t, "frames for the control plane")
 	return func(p *Params) {
+		if punts > 0 {
+			subscribed(1, punts)(p)
+		}
 		for i := range p.Ports {
 			c := bridge.PlainClassifier()
 			c.Trust, c.PCP = trust, [8]uint8{1, 0, 2, lossless, 4, 5, 7, 6}
@@ -224,7 +243,7 @@ func drawTrains(t *rapid.T) trains {
 		}
 		pcps := rapid.SampledFrom([][]uint8{{3}, {0, 1, 2, 3, 4, 5, 6, 7}, {4, 4, 3}, {2, 1}}).Draw(t, "pcps")
 		lengths := rapid.SampledFrom([][]int{{60}, {60, 400}, {500}, {60, 61, 1519}}).Draw(t, "lengths")
-		kinds := []string{"tagged", "tagged", "tagged", "untagged", "reserved", "VID 2", "PFC"}
+		kinds := []string{"tagged", "tagged", "tagged", "untagged", "reserved", "LLDP", "untagged LLDP", "VID 2", "PFC"}
 		kind := rapid.SampledFrom(kinds).Draw(t, "kind")
 		for i := range rapid.IntRange(1, 14).Draw(t, "frames") {
 			number++
@@ -234,6 +253,11 @@ func drawTrains(t *rapid.T) trains {
 				f = append(f[:12:12], f[16:]...)
 			case "reserved":
 				frame.MAC(0x0180_c200_0003).Put(f)
+			case "LLDP", "untagged LLDP":
+				nearestBridge.Put(f)
+				if copy(f[16:], []byte{0x88, 0xcc}); kind != "LLDP" {
+					f = append(f[:12:12], f[16:]...)
+				}
 			case "VID 2":
 				f[15] = 2
 			case "PFC":
