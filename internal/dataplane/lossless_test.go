@@ -110,17 +110,18 @@ func TestSecondXOFF(t *testing.T) {
 	}
 }
 
-// neverSends is a driver that completes nothing.
+// neverSends is a driver that takes all frames and completes none.
 type neverSends struct{ *mem.Null }
 
-func (neverSends) Complete([]uint64) int { return 0 }
+func (neverSends) Transmit(burst []pmd.Desc) int { return len(burst) }
+func (neverSends) Complete([]uint64) int         { return 0 }
 
 // TestControlFramesInFlight checks, with random congestion while nothing leaves, that each new XOFF
 // is sent at once, and that it never has more PFC frames ahead of it than the headroom counts.
 func TestControlFramesInFlight(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		priorities := uint8(rapid.IntRange(1, 255).Draw(t, "lossless priorities"))
-		w, p := portWithPriorities(t, priorities)
+		_, w, p := portWithPriorities(t, priorities)
 		var k int
 		for n := range Priorities {
 			k += int(priorities >> n & 1)
@@ -141,15 +142,15 @@ func TestControlFramesInFlight(t *testing.T) {
 				t.Fatalf("a PFC frame behind %d others, %d are counted", before, ControlAhead(k))
 			}
 			if rapid.IntRange(0, 3).Draw(t, "leaves") == 0 {
-				leave(w, p)
+				leave(w, p, holdingControl)
 			}
 		}
 	})
 }
 
-// portWithPriorities returns a worker with one port that has the given lossless priorities and a
+// portWithPriorities returns a switch with one port that has the given lossless priorities and a
 // driver that sends nothing.
-func portWithPriorities(t *rapid.T, priorities uint8) (*Worker, *port) {
+func portWithPriorities(t *rapid.T, priorities uint8) (*Switch, *Worker, *port) {
 	memory, err := umem.Map(2048, bufferSize)
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +174,7 @@ func portWithPriorities(t *rapid.T, priorities uint8) (*Worker, *port) {
 	s.Publish(&Plan{Links: []Link{{Driver: d, Up: true, TXRing: 256}}})
 	w := s.Workers[0]
 	w.adopt(w.plan.Load(), 0)
-	return w, w.ports[0]
+	return s, w, w.ports[0]
 }
 
 // toggleGroup makes a group congested, or empties it if it is.
@@ -187,10 +188,10 @@ func toggleGroup(w *Worker, p *port, n int) {
 	}
 }
 
-// leave completes the first PFC frame that the driver still holds.
-func leave(w *Worker, p *port) {
+// leave completes the first frame of a kind that the driver still holds.
+func leave(w *Worker, p *port, kind uint8) {
 	for id, holding := range p.held {
-		if holding == holdingControl {
+		if holding == kind {
 			w.complete(p, uint32(id))
 			return
 		}
