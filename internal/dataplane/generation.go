@@ -299,9 +299,6 @@ func (w *Worker) succeed(p, old *port, now int64) {
 		if old.driver != nil {
 			panic("dataplane: port " + old.Name + " was replaced while its driver was open")
 		}
-		if old.injection.waiting != nil {
-			old.injection.waiting.Clear() // nobody asks for the counters of a port that is gone
-		}
 		w.departed.add(old)
 		w.accounts.ForgetWatermarks(p.number)
 	} else {

@@ -144,7 +144,8 @@ func TestPauseHoldsInjectedFrames(t *testing.T) {
 		t.Errorf("%d frames left during the pause, or another one was taken", n)
 	}
 	r.run(20_000)
-	if got, place := r.numbers(1); len(got) != injectSlots || !slices.IsSorted(got) || place != 0 || len(r.inboxes[1]) != injectSlots+1 {
+	if got, place := r.numbers(1); len(got) != injectSlots || !slices.IsSorted(got) || place != 0 ||
+		len(r.inboxes[1]) != injectSlots+1 {
 		t.Errorf("%v left after the pause, from place %d on; %d frames in all", got, place, len(r.inboxes[1]))
 	}
 	r.idle()
@@ -317,11 +318,17 @@ func TestDriverRefusesInjectedFrames(t *testing.T) {
 func TestInjectedFramesDoNotStarve(t *testing.T) {
 	for _, length := range []int{60, 700, 1500} {
 		const inFlight = 8000
-		r := newRig(t, 3, 1, func(p *Params) { p.Ports[2].InFlight = inFlight })
+		r := newRig(t, 3, 1, func(p *Params) { // the shaper lets the TX ring fill up
+			p.Ports[2].InFlight, p.Ports[2].Sched.Rate, p.Ports[2].Sched.Burst = inFlight, 2*speed, 200_000
+			p.Ports[2].Cells.Queues[0].Limit = 500
+			for i := range p.Ports {
+				p.Ports[i].Cells.Groups[0].Share = 500
+			}
+		})
 		r.introduce()
 		for n := range 400 {
 			for from := range 2 {
-				for r.wires[from].InFlight() < 20 {
+				for r.wires[from].InFlight() < 60 {
 					r.send(from, data(from, 2, 0, length, n))
 				}
 			}
@@ -337,7 +344,7 @@ func TestInjectedFramesDoNotStarve(t *testing.T) {
 						}
 					}
 					for from := range 2 {
-						for r.wires[from].InFlight() < 20 {
+						for r.wires[from].InFlight() < 60 {
 							r.send(from, data(from, 2, 0, length, n))
 						}
 					}
@@ -352,8 +359,9 @@ func TestInjectedFramesDoNotStarve(t *testing.T) {
 			r.run(2000)
 			r.inboxes[2] = nil
 		}
-		if p := r.port(2); p.Drops[drop.QueueFull][0] == 0 || p.Injected < 35 {
-			t.Errorf("%d frames dropped and %d injected: the test tests nothing", p.Drops[drop.QueueFull][0], p.Injected)
+		if p := r.port(2); p.Drops[drop.QueueFull][0] == 0 || p.Injected < 35 || p.Buffers.InFlight < inFlight-length {
+			t.Errorf("%d frames dropped, %d injected, %d bytes in flight: the test tests nothing",
+				p.Drops[drop.QueueFull][0], p.Injected, p.Buffers.InFlight)
 		}
 		r.run(1_000_000)
 		r.idle()
@@ -368,7 +376,7 @@ func TestInjectedFramesCountForTheShaper(t *testing.T) {
 	r.run(100_000)
 	began, bytes, injected := r.now, 0, 0
 	for n := range 1000 {
-		for r.wires[0].InFlight() < 20 {
+		for r.wires[0].InFlight() < 60 {
 			r.send(0, data(0, 1, 0, 1000, n))
 		}
 		if n%10 == 0 && r.s.Inject(1, lldp(-1, 1000, n)) {
@@ -561,6 +569,29 @@ func TestInjectionHasItsOwnBuffers(t *testing.T) {
 	d.held = false
 	r.run(10_000)
 	if got, _ := r.numbers(1); len(got) != injectSlots {
+		t.Errorf("%v left", got)
+	}
+	r.idle()
+}
+
+// TestInjectionLeavesSlotsForPFC checks that frames of the control plane leave ControlBuffers slots
+// of a TX ring free.
+func TestInjectionLeavesSlotsForPFC(t *testing.T) {
+	r := newRig(t, 2, 1, nil)
+	r.introduce()
+	d := &slowest{Port: r.wires[1].A, held: true}
+	p := r.s.Workers[0].ports[1]
+	p.driver, r.plan.Links[1].Driver, p.txRing = d, d, ControlBuffers+2
+	for n := range 4 {
+		r.mustInject(1, 60, n)
+	}
+	r.run(2000)
+	if got, _ := r.numbers(1); len(got) != 2 || p.sending != 2 {
+		t.Errorf("%v left, %d are with the driver", got, p.sending)
+	}
+	d.held = false
+	r.run(5000)
+	if got, _ := r.numbers(1); len(got) != 4 {
 		t.Errorf("%v left", got)
 	}
 	r.idle()

@@ -55,12 +55,6 @@ func (i *Injector) Peek() []byte {
 // Release frees the oldest frame.
 func (i *Injector) Release() { i.ring.Release(1) }
 
-// Clear drops the frames that wait. It belongs to the worker.
-func (i *Injector) Clear() {
-	a, b := i.ring.Peek(i.ring.Cap())
-	i.ring.Release(len(a) + len(b))
-}
-
 // Len returns how many frames wait. Any goroutine may call it.
 func (i *Injector) Len() int { return i.ring.Len() }
 

@@ -49,9 +49,6 @@ func TestInjectorIsAQueue(t *testing.T) {
 				}
 				i.Release()
 				model = model[1:]
-			case 10:
-				i.Clear()
-				model = nil
 			}
 			if i.Len() != len(model) {
 				t.Fatalf("%d frames wait, want %d", i.Len(), len(model))

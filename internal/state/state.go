@@ -263,7 +263,7 @@ type Buffers struct {
 	Filled        int `json:"filled" help:"Buffers that the driver has to receive into"`
 	Queued        int `json:"queued" help:"Buffers in egress queues"`
 	Sending       int `json:"sending" help:"Buffers that the driver has to send"`
-	Spare         int `json:"spare" help:"Buffers kept for PFC frames"`
+	Spare         int `json:"spare" help:"Buffers kept for frames of the switch's own, such as PFC"`
 	InFlightBytes int `json:"in_flight_bytes" help:"Bytes that the driver has to send"`
 }
 

@@ -42,10 +42,11 @@ const (
 	Reloads
 	Flaps
 	Lossy            // frames of lossy classes as well
+	Injection        // of frames of the switch's control plane
 	AllTricks Tricks = 1<<iota - 1
 )
 
-var trickNames = []string{"interruptions", "cost", "ambush", "toggling", "pauses", "reloads", "flaps", "lossy"}
+var trickNames = []string{"interruptions", "cost", "ambush", "toggling", "pauses", "reloads", "flaps", "lossy", "injection"}
 
 // Names returns the names of the tricks.
 func (t Tricks) Names() (names []string) {
@@ -152,6 +153,9 @@ func (w *world) play(a Attack) {
 		if idle := pick(w.rng, 0, .001, .02, .3, 1); !a.omits(Interruptions) {
 			l.idle = idle
 		}
+		if injects := pick(w.rng, 0, .01, .3, 1); !a.omits(Injection) {
+			l.injects = injects
+		}
 	}
 	for end := w.now + duration; w.now < end; {
 		w.phase(a)
@@ -164,7 +168,7 @@ func (w *world) play(a Attack) {
 		}
 	}
 	for _, l := range w.loops {
-		l.idle = 0
+		l.idle, l.injects = 0, 0
 	}
 	w.cost = 0
 }

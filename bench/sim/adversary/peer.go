@@ -198,7 +198,11 @@ func (p *peer) collect() {
 func (p *peer) arrived(at int64, b []byte) {
 	var h frame.Header
 	var f pfc.Frame
-	if frame.Parse(b, &h) == frame.OK && h.Type != frame.TypeMACControl {
+	parsed := frame.Parse(b, &h) == frame.OK
+	if parsed && h.Type == frame.TypeLLDP {
+		return // not subject to pauses
+	}
+	if parsed && h.Type != frame.TypeMACControl {
 		p.got[h.PCP]++
 		if at > p.silent[h.PCP] && at < p.until[h.PCP] {
 			p.late++

@@ -43,6 +43,7 @@ type loop struct {
 	rush    bool      // the next iteration begins at once
 	held    [2]int64  // ns of interruption since the current iteration began and in the previous one
 	idle    float64   // probability of an interruption at each place where one is possible
+	injects float64   // probability of a frame of the control plane before each burst that is received
 }
 
 // driver is a worker's port. Time may pass in each call by the worker.
@@ -259,10 +260,20 @@ func (l *loop) maybe() {
 	}
 }
 
+// inject has the control plane send a shortest or a longest frame at a port.
+func (d *driver) inject() {
+	if l := d.loop; l.injects > 0 && l.rng.Float64() < l.injects {
+		b := make([]byte, pick(l.rng, shortest, l.params.Ports[d.peer.port].MaxFrame))
+		frame.PutHeader(b, 0x0180_c200_000e, hostOf(d.peer.port), 0, 0, false, frame.TypeLLDP)
+		l.s.Inject(d.peer.port, b)
+	}
+}
+
 // Receive implements pmd.Port.
 func (d *driver) Receive(burst []pmd.Desc) int {
 	l := d.loop
 	l.maybe()
+	d.inject()
 	n := d.Port.Receive(burst)
 	d.look()
 	for _, desc := range burst[:n] {
