@@ -66,7 +66,8 @@ func TestInjectedFrameLeaves(t *testing.T) {
 				t.Errorf("port %d sent %d frames of 7, or others", port, len(r.inboxes[port]))
 			}
 			c := r.port(port).PortCounters
-			if c.Injected != 7 || c.InjectedBytes != 60+1518+60+60+200+60+61 || c.InjectDropped != 0 || c.TXFrames != 1 {
+			if c.Injected != 7 || c.InjectedBytes != 60+1518+60+60+200+60+61 || c.InjectDropped != 0 ||
+				c.TXFrames != 1 {
 				t.Errorf("%+v", c)
 			}
 			got := slices.Collect(func(yield func([]byte) bool) {
@@ -206,8 +207,8 @@ func TestInjectedFramesInADriverThatCloses(t *testing.T) {
 }
 
 // TestSuccessorSendsNoFramesOfAnother checks that frames which wait when a port leaves are not sent
-// by the port that gets its number, that they can't be injected afterwards, and that a port with the
-// former name starts afresh.
+// by the port that gets its number, that they can't be injected afterwards, and that a port with
+// the former name starts afresh.
 func TestSuccessorSendsNoFramesOfAnother(t *testing.T) {
 	r := newRig(t, 3, 1, nil)
 	r.introduce()
@@ -303,7 +304,8 @@ func TestDriverRefusesInjectedFrames(t *testing.T) {
 	}
 	w.ports[1].driver, r.plan.Links[1].Driver = driver, driver
 	if c := r.port(1).PortCounters; c.InjectDropped != 5 || c.Injected != 0 || c.Drops[drop.RefusedByDriver][0] != 1 {
-		t.Errorf("%d dropped, %d sent, %d data frames refused", c.InjectDropped, c.Injected, c.Drops[drop.RefusedByDriver][0])
+		t.Errorf("%d dropped, %d sent, %d data frames refused", c.InjectDropped, c.Injected,
+			c.Drops[drop.RefusedByDriver][0])
 	}
 	r.mustInject(1, 60, 9)
 	r.run(5000)
@@ -313,8 +315,8 @@ func TestDriverRefusesInjectedFrames(t *testing.T) {
 	r.idle()
 }
 
-// TestInjectedFramesDoNotStarve checks, at a port that is overloaded, that no more frames precede an
-// injected one than may be in flight when it comes.
+// TestInjectedFramesDoNotStarve checks, at a port that is overloaded, that no more frames precede
+// an injected one than may be in flight when it comes.
 func TestInjectedFramesDoNotStarve(t *testing.T) {
 	for _, length := range []int{60, 700, 1500} {
 		const inFlight = 8000
@@ -349,7 +351,7 @@ func TestInjectedFramesDoNotStarve(t *testing.T) {
 						}
 					}
 				}
-				// Those on the wire at that moment come on top: 100 ns of them, and the one that is arriving.
+				// Those on the wire come on top: 100 ns of them, and the one that is arriving.
 				most := (inFlight-1)/length + 1 + 125/(length+24) + 2
 				if _, place := r.numbers(2); place < 0 || place > most {
 					t.Fatalf("%d frames of %d bytes before the injected one, want at most %d", place, length, most)
@@ -394,9 +396,10 @@ func TestInjectedFramesCountForTheShaper(t *testing.T) {
 	}
 }
 
-// TestXOFFBehindInjectedFrames checks, with random congestion, data, and frames of the control plane,
-// that each new XOFF is sent at once, and that it never has more ahead of it than the headroom
-// counts: PortParams.InFlight bytes less one, a frame of maximum size, and ControlAhead PFC frames.
+// TestXOFFBehindInjectedFrames checks, with random congestion, data, and frames of the control
+// plane, that each new XOFF is sent at once, and that it never has more ahead of it than the
+// headroom counts: PortParams.InFlight bytes less one, a frame of maximum size, and ControlAhead
+// PFC frames.
 func TestXOFFBehindInjectedFrames(t *testing.T) {
 	injected, full := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -471,33 +474,14 @@ func TestInjectedFramesAreConserved(t *testing.T) {
 		})
 		r.introduce()
 		var taken, seen [3]int
-		for n := range 3000 {
+		for range 3000 {
 			from := random.IntN(3)
 			for range random.IntN(4) {
 				if b := lldp(-1, 60+random.IntN(1400), taken[from]+1); r.s.Inject(from, b) {
 					taken[from]++
 				}
 			}
-			switch random.IntN(8) {
-			case 0:
-				l := r.plan.Links[from]
-				l.Up = !l.Up
-				r.relink(from, l, 0)
-			case 1:
-				r.stop(1, uint16(random.IntN(50)))
-			case 2:
-				r.regenerate(func(p *Params) { p.Ports[from].InFlight = 500 + random.IntN(9000) })
-			case 3:
-				w := r.s.Workers[from%workers]
-				driver := w.ports[from].driver
-				w.ports[from].driver = failing{driver}
-				w.pass(r.now)
-				w.ports[from].driver = driver
-			default:
-				for range random.IntN(10) {
-					r.send(from, data(from, random.IntN(3), uint8(random.IntN(8)), 60+random.IntN(1400), n))
-				}
-			}
+			r.disturb(random, from, workers)
 			r.run(int64(random.IntN(3000)))
 			r.s.Punted(func(punt.Frame) {})
 			for port := range 3 {
@@ -533,6 +517,30 @@ func TestInjectedFramesAreConserved(t *testing.T) {
 	}
 }
 
+// disturb changes something at a port, or sends frames to it.
+func (r *rig) disturb(random *rand.Rand, port, workers int) {
+	switch random.IntN(8) {
+	case 0:
+		l := r.plan.Links[port]
+		l.Up = !l.Up
+		r.relink(port, l, 0)
+	case 1:
+		r.stop(1, uint16(random.IntN(50)))
+	case 2:
+		r.regenerate(func(p *Params) { p.Ports[port].InFlight = 500 + random.IntN(9000) })
+	case 3:
+		w := r.s.Workers[port%workers]
+		driver := w.ports[port].driver
+		w.ports[port].driver = failing{driver}
+		w.pass(r.now)
+		w.ports[port].driver = driver
+	default:
+		for range random.IntN(10) {
+			r.send(port, data(port, random.IntN(3), uint8(random.IntN(8)), 60+random.IntN(1400), 0))
+		}
+	}
+}
+
 // slowest is a driver that completes nothing for a time.
 type slowest struct {
 	pmd.Port
@@ -547,8 +555,8 @@ func (d *slowest) Complete(addrs []uint64) int {
 }
 
 // TestInjectionHasItsOwnBuffers checks that no more frames of the control plane are with the driver
-// than there are buffers for them, that they keep none of those for PFC, and that data does not wait
-// for them.
+// than there are buffers for them, that they keep none of those for PFC, and that data does not
+// wait for them.
 func TestInjectionHasItsOwnBuffers(t *testing.T) {
 	r := newRig(t, 2, 1, nil)
 	r.introduce()

@@ -76,62 +76,66 @@ func TestLLDPReachesTheControlPlane(t *testing.T) {
 		{name: "behind two tags", send: double},
 	} {
 		for _, workers := range []int{1, 2} {
-			t.Run(fmt.Sprint(test.name, workers), func(t *testing.T) {
-				r := newRig(t, 3, workers, func(p *Params) {
-					subscribed(1000, 10)(p)
-					p.Ports[2].Punt = nil
-					for i := range p.Bridge.Ports {
-						p.Bridge.Ports[i].VLANs = new(bridge.VLANSet)
-						p.Bridge.Ports[i].VLANs.Add(1)
-					}
-				})
-				r.introduce()
-				for port := range 3 {
-					r.send(port, test.send)
-				}
-				began := r.now
-				r.run(10_000)
-				all := r.punted()
-				slices.SortFunc(all, func(a, b punt.Frame) int { return int(a.Port - b.Port) })
-				for port := range 3 {
-					c := r.port(port).PortCounters
-					if test.want == nil || port == 2 {
-						class := 0
-						if test.want != nil {
-							class = int(test.want.Class)
-						}
-						if c.Drops[drop.ReservedAddress][class] != 1 || c.Punted[punt.LLDP] != 0 {
-							t.Errorf("port %d: %+v", port, c)
-						}
-						continue
-					}
-					if len(all) != 2 || c.Punted[punt.LLDP] != 1 || c.Dropped() != 0 || c.RX[test.want.Class] != 1 {
-						t.Fatalf("%d frames; %+v", len(all), c)
-					}
-					f, want := all[port], *test.want
-					if f.At <= began || f.At > r.now || !bytes.Equal(f.Bytes, test.send) {
-						t.Errorf("%x at %d", f.Bytes, f.At)
-					}
-					want.Port, want.Length = int32(port), len(test.send)
-					if f.At, f.Bytes = 0, nil; fmt.Sprint(f) != fmt.Sprint(want) {
-						t.Errorf("%+v, want %+v", f, want)
-					}
-				}
-				if test.want == nil && len(all) != 0 {
-					t.Errorf("%+v", all)
-				}
-				for port := range r.inboxes {
-					if n := len(r.inboxes[port]); n != 0 {
-						t.Errorf("port %d sent %d frames", port, n)
-					}
-				}
-				if n := r.s.Workers[0].bridge.Len(); n != 3 {
-					t.Errorf("%d addresses are known, of 3: that of a punted frame is not to be learned", n)
-				}
-				r.idle()
-			})
+			t.Run(fmt.Sprint(test.name, workers), func(t *testing.T) { reaches(t, workers, test.send, test.want) })
 		}
 	}
+}
+
+// reaches sends a frame to two ports with subscriptions and to one without, and compares what the
+// control plane gets with want; nil: nothing.
+func reaches(t *testing.T, workers int, send []byte, want *punt.Frame) {
+	r := newRig(t, 3, workers, func(p *Params) {
+		subscribed(1000, 10)(p)
+		p.Ports[2].Punt = nil
+		for i := range p.Bridge.Ports {
+			p.Bridge.Ports[i].VLANs = new(bridge.VLANSet)
+			p.Bridge.Ports[i].VLANs.Add(1)
+		}
+	})
+	r.introduce()
+	for port := range 3 {
+		r.send(port, send)
+	}
+	began := r.now
+	r.run(10_000)
+	all := r.punted()
+	slices.SortFunc(all, func(a, b punt.Frame) int { return int(a.Port - b.Port) })
+	for port := range 3 {
+		c := r.port(port).PortCounters
+		if want == nil || port == 2 {
+			class := 0
+			if want != nil {
+				class = int(want.Class)
+			}
+			if c.Drops[drop.ReservedAddress][class] != 1 || c.Punted[punt.LLDP] != 0 {
+				t.Errorf("port %d: %+v", port, c)
+			}
+			continue
+		}
+		if len(all) != 2 || c.Punted[punt.LLDP] != 1 || c.Dropped() != 0 || c.RX[want.Class] != 1 {
+			t.Fatalf("%d frames; %+v", len(all), c)
+		}
+		f, want := all[port], *want
+		if f.At <= began || f.At > r.now || !bytes.Equal(f.Bytes, send) {
+			t.Errorf("%x at %d", f.Bytes, f.At)
+		}
+		want.Port, want.Length = int32(port), len(send)
+		if f.At, f.Bytes = 0, nil; fmt.Sprint(f) != fmt.Sprint(want) {
+			t.Errorf("%+v, want %+v", f, want)
+		}
+	}
+	if want == nil && len(all) != 0 {
+		t.Errorf("%+v", all)
+	}
+	for port := range r.inboxes {
+		if n := len(r.inboxes[port]); n != 0 {
+			t.Errorf("port %d sent %d frames", port, n)
+		}
+	}
+	if n := r.s.Workers[0].bridge.Len(); n != 3 {
+		t.Errorf("%d addresses are known, of 3: that of a punted frame is not to be learned", n)
+	}
+	r.idle()
 }
 
 // stride runs an iteration after ns.
@@ -197,8 +201,8 @@ func TestStormOfLLDP(t *testing.T) {
 	r.idle()
 }
 
-// TestControlPlaneThatDoesNotRead checks that 256 frames of a worker wait, and that further ones are
-// dropped as punt_full.
+// TestControlPlaneThatDoesNotRead checks that 256 frames of a worker wait, and that further ones
+// are dropped as punt_full.
 func TestControlPlaneThatDoesNotRead(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		r := newRig(t, 2, workers, subscribed(1_000_000, 1_000_000))
@@ -226,7 +230,8 @@ func TestControlPlaneThatDoesNotRead(t *testing.T) {
 			}
 		}
 		a, b := r.port(0), r.port(1)
-		if lost := a.Drops[drop.PuntFull][lossless] + b.Drops[drop.PuntFull][0]; len(all) != want || int(lost) != 600-want ||
+		lost := a.Drops[drop.PuntFull][lossless] + b.Drops[drop.PuntFull][0]
+		if len(all) != want || int(lost) != 600-want ||
 			a.LosslessDrops() != 0 || a.Dropped()+b.Dropped() != lost {
 			t.Errorf("%d frames waited, want %d; %d lost, %d of them lossless drops", len(all), want, lost,
 				a.LosslessDrops())
@@ -255,7 +260,8 @@ func TestFrameTooLongForTheControlPlane(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := &feed{Port: mem.NewNull(memory.Bytes(), 256, 60, data(0, 0, 0, 60, 0)), memory: memory.Bytes(), free: s.Parked(0)}
+	null := mem.NewNull(memory.Bytes(), 256, 60, data(0, 0, 0, 60, 0))
+	in := &feed{Port: null, memory: memory.Bytes(), free: s.Parked(0)}
 	s.Publish(&Plan{Links: []Link{{Driver: in, Up: true, TXRing: 256}}})
 	w := s.Workers[0]
 	w.Step(1000)
@@ -330,7 +336,8 @@ func TestInvalidSubscription(t *testing.T) {
 	p := r.params
 	p.Ports = slices.Clone(p.Ports)
 	p.Ports[1].Punt = []punt.Subscription{punt.SubscribeLLDP(punt.Limit{})}
-	if _, err := r.s.Prepare(p); err == nil || !strings.Contains(err.Error(), "port b: subscription to lldp: 0 frames") {
+	_, err := r.s.Prepare(p)
+	if err == nil || !strings.Contains(err.Error(), "port b: subscription to lldp: 0 frames") {
 		t.Error(err)
 	}
 }

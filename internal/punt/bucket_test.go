@@ -87,7 +87,9 @@ func TestTakeOverGivesNoCredit(t *testing.T) {
 
 func TestSubscriptions(t *testing.T) {
 	l := Limit{Rate: 10, Burst: 5}
-	s, err := NewSubscriber([]Subscription{SubscribeLLDP(l), {Kind: LLDP, Dst: 0x0180_c200_0003, EtherType: 0x88cc, Limit: l}})
+	other := SubscribeLLDP(l)
+	other.Dst = 0x0180_c200_0003
+	s, err := NewSubscriber([]Subscription{SubscribeLLDP(l), other})
 	if err != nil {
 		t.Fatal(err)
 	}

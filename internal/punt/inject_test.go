@@ -98,8 +98,8 @@ func TestGates(t *testing.T) {
 		}
 	}
 	if !wanted[0].Load() || wanted[1].Load() || one.Len() != 1 || two.Len() != 0 {
-		t.Errorf("wanted at port 0: %v, port 2: %v; %d and %d frames wait", wanted[0].Load(), wanted[1].Load(), one.Len(),
-			two.Len())
+		t.Errorf("wanted at port 0: %v, port 2: %v; %d and %d frames wait", wanted[0].Load(), wanted[1].Load(),
+			one.Len(), two.Len())
 	}
 	if !g.Inject(0, frame) || g.Inject(0, frame) {
 		t.Error("an injector of 2 does not take 2 frames")

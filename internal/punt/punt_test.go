@@ -103,7 +103,8 @@ func TestChannelBetweenGoroutines(t *testing.T) {
 	}()
 	for next := uint64(0); next < frames; {
 		c.Each(func(f Frame) {
-			if f.At != int64(next) || f.Length != int(next%8*8+8) || binary.BigEndian.Uint64(f.Bytes[next%8*8:]) != next {
+			if f.At != int64(next) || f.Length != int(next%8*8+8) ||
+				binary.BigEndian.Uint64(f.Bytes[next%8*8:]) != next {
 				t.Fatalf("frame %d at %d: %x", next, f.At, f.Bytes)
 			}
 			next++

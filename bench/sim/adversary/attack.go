@@ -46,7 +46,8 @@ const (
 	AllTricks Tricks = 1<<iota - 1
 )
 
-var trickNames = []string{"interruptions", "cost", "ambush", "toggling", "pauses", "reloads", "flaps", "lossy", "injection"}
+var trickNames = []string{"interruptions", "cost", "ambush", "toggling", "pauses", "reloads", "flaps", "lossy",
+	"injection"}
 
 // Names returns the names of the tricks.
 func (t Tricks) Names() (names []string) {
