@@ -23,6 +23,7 @@ import (
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
 	"sluice/internal/drop"
+	"sluice/pfc"
 )
 
 // fake is a capture whose frames a test sets.
@@ -426,6 +427,15 @@ func TestComments(t *testing.T) {
 			Queue: dataplane.NoQueue},
 		"verdict=ignored port=port1 direction=rx control=malformed": {
 			Verdict: dataplane.Ignored, Direction: dataplane.RX, Other: dataplane.NoPort, Class: dataplane.NoClass,
+			Queue: dataplane.NoQueue},
+		"verdict=originated port=port1 direction=tx control=pfc": {
+			Verdict: dataplane.Originated, Direction: dataplane.TX, Other: dataplane.NoPort, Class: dataplane.NoClass,
+			Queue: dataplane.NoQueue, Control: pfc.PFC},
+		"verdict=originated port=port2 direction=tx": {
+			Verdict: dataplane.Originated, Direction: dataplane.TX, Port: 1, Other: dataplane.NoPort,
+			Class: dataplane.NoClass, Queue: dataplane.NoQueue, Control: dataplane.NoControl},
+		"verdict=punted port=port1 direction=rx cos=7": {
+			Verdict: dataplane.Punted, Direction: dataplane.RX, Other: dataplane.NoPort, Class: 7,
 			Queue: dataplane.NoQueue},
 	} {
 		if got := string(appendComment(nil, &r, name)); got != want {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"sluice/internal/bridge"
@@ -436,6 +437,53 @@ func TestTrainOfLLDP(t *testing.T) {
 		if pcp := want[n][14] >> 5; !bytes.Equal(f.Bytes, want[n]) || f.PCP != pcp || f.Class != pcp || f.VID != 9 {
 			t.Errorf("%+v, want %x", f, want[n])
 		}
+	}
+	r.idle()
+}
+
+// TestControlPlaneInAnotherGoroutine punts and injects while another goroutine reads and sends, and
+// generations change.
+func TestControlPlaneInAnotherGoroutine(t *testing.T) {
+	r := newRig(t, 2, 2, subscribed(1_000_000, 1_000_000))
+	r.introduce()
+	var read, pushed atomic.Int64
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for b := lldp(-1, 100, 0); ; {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			read.Add(int64(r.s.Punted(func(f punt.Frame) {
+				if len(f.Bytes) != f.Length || !bytes.Equal(f.Bytes[12:14], []byte{0x88, 0xcc}) {
+					t.Errorf("%+v", f)
+				}
+			})))
+			if r.s.Inject(int(read.Load()&1), b) {
+				pushed.Add(1)
+			}
+		}
+	}()
+	for n := range 2000 {
+		r.send(n&1, lldp(-1, 60+n%1000, n))
+		if n%50 == 0 {
+			r.regenerate(func(p *Params) { p.Ports[0].InFlight = 5000 + n })
+		}
+		r.run(1000)
+		r.inboxes[0], r.inboxes[1] = nil, nil
+	}
+	close(stop)
+	<-stopped
+	r.run(100_000)
+	read.Add(int64(len(r.punted())))
+	a, b := r.port(0).PortCounters, r.port(1).PortCounters
+	if n := a.Punted[punt.LLDP] + b.Punted[punt.LLDP]; int64(n) != read.Load() || n+a.Dropped()+b.Dropped() != 2000 {
+		t.Errorf("%d punted, %d read; %d dropped", n, read.Load(), a.Dropped()+b.Dropped())
+	}
+	if n := a.Injected + b.Injected; int64(n) != pushed.Load() || n == 0 {
+		t.Errorf("%d injected of %d", n, pushed.Load())
 	}
 	r.idle()
 }
