@@ -253,6 +253,7 @@ func (w *Worker) changeOver(g *Generation, now int64) {
 	next.accounts.TakeOver(w.accounts)
 	next.bridge.TakeOver(now, w.bridge)
 	w.install(next)
+	w.injected.Store(true) // a frame may already wait at a port that the worker did not know
 	w.generation.Store(g)
 }
 

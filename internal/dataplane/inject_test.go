@@ -604,3 +604,27 @@ func TestInjectionLeavesSlotsForPFC(t *testing.T) {
 	}
 	r.idle()
 }
+
+// TestFrameForAPortThatTheWorkerDoesNotKnowYet injects at a new port before its worker runs the
+// generation that has it.
+func TestFrameForAPortThatTheWorkerDoesNotKnowYet(t *testing.T) {
+	r := newRig(t, 2, 1, nil)
+	r.introduce()
+	p := r.params
+	p.Ports, p.Bridge.Ports = slices.Clone(p.Ports), slices.Clone(p.Bridge.Ports)
+	r.addPort(&p, 0, nil)
+	g, err := r.s.Prepare(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.s.openGates(g) // half of Publish
+	r.mustInject(2, 60, 1)
+	r.run(1000)
+	r.params, r.plan.Generation = p, g
+	r.publish()
+	r.run(1000)
+	if c := r.port(2).PortCounters; c.InjectDropped != 1 {
+		t.Errorf("%d frames dropped at the port, which has no driver yet, want 1", c.InjectDropped)
+	}
+	r.idle()
+}
