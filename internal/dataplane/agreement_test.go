@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sluice/cells"
+	"sluice/internal/drop"
 	"sluice/pfc"
 )
 
@@ -62,10 +63,10 @@ func TestEndOfAnAgreement(t *testing.T) {
 				r.run(2000)
 			}
 			first, third := r.port(0), r.port(2)
-			if first.Groups[lossless].Headroom != 0 || first.Drops[DropIngressFull][lossless] != 20 ||
+			if first.Groups[lossless].Headroom != 0 || first.Drops[drop.IngressFull][lossless] != 20 ||
 				first.PausedPeer != 0 || first.Lossless != 0 {
 				t.Errorf("beyond the share of a lossy class: %+v, %d dropped", first.Groups[lossless],
-					first.Drops[DropIngressFull][lossless])
+					first.Drops[drop.IngressFull][lossless])
 			}
 			if third.Groups[lossless].Headroom == 0 || third.PausedPeer != 1<<lossless {
 				t.Errorf("where the class is still lossless: %+v, stopped %#x", third.Groups[lossless],
@@ -95,7 +96,7 @@ func TestBeginOfAnAgreement(t *testing.T) {
 				r.run(2000)
 			}
 			p := r.port(0)
-			dropped := p.Drops[DropIngressFull][lossless]
+			dropped := p.Drops[drop.IngressFull][lossless]
 			if dropped == 0 || p.PFCSent.Frames != 0 {
 				t.Fatalf("%d frames dropped, %d PFC frames sent: the test tests nothing", dropped, p.PFCSent.Frames)
 			}
@@ -106,7 +107,7 @@ func TestBeginOfAnAgreement(t *testing.T) {
 			}
 			p = r.port(0)
 			if p.PFCSent.XOFF[lossless] != 1 || p.LosslessDrops() != 0 ||
-				p.Drops[DropIngressFull][lossless] != dropped {
+				p.Drops[drop.IngressFull][lossless] != dropped {
 				t.Errorf("%d XOFF, %d lossless drops", p.PFCSent.XOFF[lossless], p.LosslessDrops())
 			}
 			r.resume(1, 1<<lossless)
@@ -139,7 +140,7 @@ func TestAgreementInAFullMemory(t *testing.T) {
 		r.send(0, data(0, 1, lossless, 1500, i))
 		r.run(2000)
 	}
-	pool, dropped := r.s.Workers[0].Look(r.now).Pools[0], r.lost(DropIngressFull)
+	pool, dropped := r.s.Workers[0].Look(r.now).Pools[0], r.lost(drop.IngressFull)
 	if pool.Size-pool.Used > 200 || dropped > 30 {
 		t.Fatalf("%+v, %d frames dropped: the test tests nothing", pool, dropped)
 	}
@@ -160,7 +161,7 @@ func TestAgreementInAFullMemory(t *testing.T) {
 	}
 	r.resume(1, 1<<lossless)
 	r.run(2_000_000)
-	if frames, _ := r.received(1); len(frames) != full-int(dropped)+40 || r.lost(DropIngressFull) != dropped {
+	if frames, _ := r.received(1); len(frames) != full-int(dropped)+40 || r.lost(drop.IngressFull) != dropped {
 		t.Errorf("%d frames arrived, want %d", len(frames), full-int(dropped)+40)
 	}
 	r.idle()
@@ -225,9 +226,9 @@ func TestAgreementsComeAndGo(t *testing.T) {
 				}
 			}
 		}
-		if stopped == 0 || c.port(0).Drops[DropIngressFull][lossless] == 0 {
+		if stopped == 0 || c.port(0).Drops[drop.IngressFull][lossless] == 0 {
 			t.Errorf("the peer was stopped in %d changes, %d frames dropped while lossy", stopped,
-				c.port(0).Drops[DropIngressFull][lossless])
+				c.port(0).Drops[drop.IngressFull][lossless])
 		}
 		c.run(20_000_000)
 		c.judge(t)
@@ -264,9 +265,9 @@ func TestLosslessWhereItCameIn(t *testing.T) {
 		r.release(1)
 		p := r.port(1)
 		frames, _ := r.received(1)
-		if len(frames) != 12 || p.Drops[DropEarly][lossless] != 1 || p.LosslessDrops() != 0 {
+		if len(frames) != 12 || p.Drops[drop.Early][lossless] != 1 || p.LosslessDrops() != 0 {
 			t.Errorf("%d frames arrived, %d were dropped early; want 12, and the lossy one", len(frames),
-				p.Drops[DropEarly][lossless])
+				p.Drops[drop.Early][lossless])
 		}
 		r.idle()
 	}
