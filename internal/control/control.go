@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -62,6 +63,7 @@ type Switch struct {
 	failed     chan error                 // from workers that could not run
 	changing   bool                       // a reload is under way
 	unrestored []*afxdp.Settings          // of devices whose settings could not be restored yet
+	held       map[int]io.Closer          // closed drivers whose buffers the kernel may still use, by port number
 
 	// Shared.
 	running atomic.Pointer[running]
@@ -136,8 +138,8 @@ func newSwitch(c *config.Config, log *slog.Logger, linkSpeed func(device string)
 	error) {
 	s := &Switch{
 		log: log, linkSpeed: linkSpeed, read: memory.Read, orders: make(chan order), ended: make(chan struct{}),
-		links: make(map[string]afxdp.LinkEvent),
-		ring:  RingSize(c), reported: make(map[string]uint64),
+		links: make(map[string]afxdp.LinkEvent), held: make(map[int]io.Closer),
+		ring: RingSize(c), reported: make(map[string]uint64),
 	}
 	f, err := s.fit(c)
 	if err != nil {
@@ -233,7 +235,7 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 			s.reportStorms()
 			s.reconsiderTX()
 			s.restoreAgain()
-			err = s.bringUpAll()
+			err = errors.Join(s.reclaimHeld(), s.bringUpAll())
 		}
 		if err != nil {
 			return err

@@ -81,7 +81,7 @@ func (s *Switch) followLinks(within time.Duration) error {
 // waitEmpty waits until the switch holds no accepted frame.
 func (s *Switch) waitEmpty() error {
 	for deadline := time.Now().Add(drainTimeout); ; {
-		if err := s.followLinks(time.Millisecond); err != nil {
+		if err := errors.Join(s.reclaimHeld(), s.followLinks(time.Millisecond)); err != nil {
 			return err
 		}
 		state, err := s.State()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"slices"
@@ -27,6 +28,9 @@ func (s *Switch) open(p *port) error {
 	device, err := net.InterfaceByName(p.Device)
 	if err != nil {
 		return errNoDevice
+	}
+	if s.held[p.number] != nil {
+		return fmt.Errorf("%w: it opens when the kernel has released them", afxdp.ErrHeld)
 	}
 	if err := checkMTU(s.config, p.Port, device.MTU); err != nil {
 		return err
@@ -197,11 +201,35 @@ func (s *Switch) close(p *port) error {
 		// the driver stays open until the process ends, since a worker may still use its memory
 		return errors.Join(err, s.restore(p))
 	}
-	err := p.driver.Close()
+	driver := p.driver
 	p.driver = nil
 	s.share(p)
-	s.plan.Links[p.number] = dataplane.Link{Closed: true}
-	return errors.Join(err, s.publish(), s.restore(p))
+	return errors.Join(s.reclaim(p.number, driver), s.restore(p))
+}
+
+// reclaim closes the driver of a port that no worker uses any more, and gives its buffers to the
+// worker of the port. They would have two owners if the kernel still used them: then it returns
+// afxdp.ErrHeld, and reclaimHeld tries again.
+func (s *Switch) reclaim(number int, driver io.Closer) error {
+	err := driver.Close()
+	if errors.Is(err, afxdp.ErrHeld) {
+		s.held[number] = driver
+		return err
+	}
+	delete(s.held, number)
+	s.plan.Links[number] = dataplane.Link{Closed: true}
+	return errors.Join(err, s.publish())
+}
+
+// reclaimHeld takes back the buffers that the kernel has released since their port was closed.
+func (s *Switch) reclaimHeld() error {
+	for number, driver := range s.held {
+		s.turn()
+		if err := s.reclaim(number, driver); errors.Is(err, errStuck) {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Switch) restore(p *port) error {

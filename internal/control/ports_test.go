@@ -1,8 +1,10 @@
 package control
 
 import (
+	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 
 	"sluice/bench/netns"
 	"sluice/internal/config"
+	"sluice/internal/dataplane"
 	"sluice/internal/state"
 	"sluice/pmd/afxdp"
 )
@@ -304,4 +307,76 @@ func TestSetDownWithoutCarrier(t *testing.T) {
 	onLink(t, y.hosts[1].at, hostDevice, netlink.LinkSetUp)
 	y.inHome("port2", netlink.LinkSetUp)
 	y.awaitState("the port to be up again", func(s *State) bool { return s.Ports[1].Up })
+}
+
+// unreleased is a closed driver whose buffers the kernel may still use.
+type unreleased struct{ released atomic.Bool }
+
+func (u *unreleased) Close() error {
+	if u.released.Load() {
+		return nil
+	}
+	return afxdp.ErrHeld
+}
+
+// closeUnreleased closes port2, but the kernel does not release its buffers.
+func (y *yard) closeUnreleased() *unreleased {
+	y.t.Helper()
+	u := new(unreleased)
+	err := y.order(y.t.Context(), func() error {
+		p := y.port("port2")
+		y.plan.Links[p.number] = dataplane.Link{}
+		err := errors.Join(y.publish(), p.driver.Close())
+		p.driver = nil
+		if failed := y.reclaim(p.number, u); !errors.Is(failed, afxdp.ErrHeld) {
+			y.t.Errorf("closed: %v", failed)
+		}
+		return errors.Join(err, y.restore(p))
+	})
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	return u
+}
+
+// TestBuffersThatTheKernelHolds: a port whose buffers the kernel may still use opens when they are
+// released, and not before: they would have two owners.
+func TestBuffersThatTheKernelHolds(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, time.Second)
+	u := y.closeUnreleased()
+	y.awaitState("the port to wait", func(s *State) bool {
+		p := s.Total().Ports[1]
+		return p.Mode == state.Closed && strings.Contains(p.DownWhy, afxdp.ErrHeld.Error())
+	})
+	if p := y.state().Ports[1]; p.Up || p.Buffers.Filled == 0 {
+		t.Errorf("up %t, with %d buffers", p.Up, p.Buffers.Filled)
+	}
+	u.released.Store(true)
+	y.awaitState("the port to be up", func(s *State) bool { return s.Ports[1].Up })
+	y.greet(0, 1)
+	y.greet(1, 0)
+}
+
+// TestPortRemovedWhileTheKernelHolds: the number of a port whose buffers the kernel may still use
+// is not that of another one, and gives them back when they are released.
+func TestPortRemovedWhileTheKernelHolds(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, time.Second)
+	u, number := y.closeUnreleased(), y.state().Ports[1].Number
+	for _, more := range []string{"", port2Text} {
+		if err := y.Reload(t.Context(), parse(t, reloadText(16, more))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now := y.state().Ports[1].Number; now == number {
+		t.Errorf("the new port has the number %d, too", now)
+	}
+	former := func() *dataplane.PortSnapshot { return &y.state().Workers[0].Ports[number] }
+	if p := former(); !p.Vacant || p.Buffers.Filled == 0 {
+		t.Errorf("vacant %t, %d buffers before they are released", p.Vacant, p.Buffers.Filled)
+	}
+	u.released.Store(true)
+	until(t, "the buffers to be back", func() bool { return former().Buffers.Filled == 0 })
+	y.awaitState("the port to be up", func(s *State) bool { return s.Ports[1].Up })
+	y.greet(0, 1)
+	y.greet(1, 0)
 }

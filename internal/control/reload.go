@@ -127,10 +127,10 @@ func (s *Switch) numbersOf(next *config.Config) ([]int, error) {
 	return numbers, nil
 }
 
-// vacant returns the numbers that a new port may get: no port has them, and no frame that came in
-// there is still under way. Such frames may wait for as long as another port is paused. They are
-// charged to that number, which would hold up its next port, and their ingress port is read from
-// it.
+// vacant returns the numbers that a new port may get: no port has them, the kernel has released the
+// buffers of the last one, and no frame that came in there is still under way. Such frames may wait
+// for as long as another port is paused. They are charged to that number, which would hold up its
+// next port, and their ingress port is read from it.
 func (s *Switch) vacant() (numbers []int, err error) {
 	state, err := s.State()
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *Switch) vacant() (numbers []int, err error) {
 	}
 	for i := range state.Workers {
 		for _, p := range state.Workers[i].Ports {
-			if p.Vacant && p.Held() == 0 {
+			if p.Vacant && p.Held() == 0 && s.held[p.Number] == nil {
 				numbers = append(numbers, p.Number)
 			}
 		}
@@ -195,7 +195,8 @@ func (s *Switch) dismiss(next *config.Config) error {
 	for _, p := range leaving {
 		s.log.Info("port removed", "port", p.Device)
 		if err := s.close(p); err != nil {
-			if err := s.tolerate(p, fmt.Errorf("its device was not restored: %w", err)); err != nil {
+			err = fmt.Errorf("it is removed, but was not closed cleanly: %w", err)
+			if err := s.tolerate(p, err); err != nil {
 				return err
 			}
 		}

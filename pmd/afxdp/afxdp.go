@@ -141,8 +141,7 @@ type Port struct {
 	// busyPoll: every Flush calls the kernel.
 	busyPoll    bool
 	more        bool   // with busyPoll: the last call received a whole budget, so the device may hold more
-	index       int    // of the device
-	kernel      string // its driver
+	device      device // as Open found it
 	wokenFor    uint32 // frames ever in the TX ring (ring.Ring.Produced) when the kernel was last woken to send
 	relied      int    // calls of Flush since then that left it to the driver
 	offsetMask  uint64 // BufferSize - 1
@@ -175,7 +174,7 @@ func Open(c Config) (*Port, error) {
 	if err != nil {
 		return nil, fmt.Errorf("afxdp: %s: %w", c.Device, err)
 	}
-	p := &Port{busyPoll: c.BusyPoll, index: d.index, kernel: d.driver, offsetMask: uint64(c.BufferSize) - 1,
+	p := &Port{busyPoll: c.BusyPoll, device: d, offsetMask: uint64(c.BufferSize) - 1,
 		memoryBytes: uint64(len(c.Memory))}
 	if err := p.open(c, d); err != nil {
 		return nil, fmt.Errorf("afxdp: %s: %w", c.Device, errors.Join(err, p.Close()))
@@ -254,7 +253,7 @@ func (p *Port) CheckMTU(mtu int) (err error) {
 	size := int(p.offsetMask) + 1
 	switch {
 	case p.zeroCopy:
-		_, err = WholeFrames(p.kernel, mtu, size)
+		_, err = WholeFrames(p.device.driver, mtu, size)
 	case mtu > MaxMTU(size):
 		err = ErrMTU
 	}
@@ -459,18 +458,23 @@ func (p *Port) socketStats() pmd.Stats {
 	}
 }
 
-// Close detaches the program and closes the socket. The worker must no longer use the port. Further
-// calls do nothing.
+// Close detaches the program and closes the socket. The worker must no longer use the port. After
+// success, further calls do nothing.
 //
-// If it returns no error, the kernel no longer writes to the memory for this port, but it may still
-// read: drivers that send frames from their buffers in copy mode (virtio-net) do so until the
+// After ErrHeld, the kernel may still read and write all buffers of the port: keep the memory
+// mapped, use none of them, and call Close again, which then only checks whether the kernel has
+// released them. Otherwise the kernel no longer writes to the memory for this port, but it may
+// still read: drivers that send frames from their buffers in copy mode (virtio-net) do so until the
 // frames have left. Buffers handed to Fill, and those behind Complete, belong to the caller at
 // once. The others must not be used again in this process until their frames complete.
 func (p *Port) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil
+		if p.socket == nil {
+			return nil
+		}
+		return p.socket.checkReleased(1)
 	}
 	var errs []error
 	if p.socket != nil {

@@ -711,15 +711,40 @@ func TestWaitFree(t *testing.T) {
 	c := newCable(t)
 	left := newStation(t, c.left, Config{Device: leftDevice}, 64, 0)
 	at := left.bound
-	if err := c.left.Do(func() error { return waitFree(at) }); err == nil {
+	if err := c.left.Do(func() error { return waitFree(at, 1) }); err == nil {
 		t.Error("a queue that a socket is bound to is free")
 	}
 	left.Close()
-	if err := c.left.Do(func() error { return waitFree(at) }); err != nil {
+	if err := c.left.Do(func() error { return waitFree(at, bindTries) }); err != nil {
 		t.Error(err)
 	}
-	if err := c.left.Do(func() error { return waitFree(&unix.SockaddrXDP{Ifindex: 4711}) }); err != nil {
+	if err := c.left.Do(func() error { return waitFree(&unix.SockaddrXDP{Ifindex: 4711}, 1) }); err != nil {
 		t.Errorf("a device that is gone: %v", err)
+	}
+}
+
+// TestCloseOfAHeldQueue: Close fails until the kernel has freed the queue of a zero-copy port. Here
+// another socket has the queue.
+func TestCloseOfAHeldQueue(t *testing.T) {
+	c := newCable(t)
+	left := newStation(t, c.left, Config{Device: leftDevice}, 64, 0)
+	s, err := newSocket(Config{Memory: left.mem, BufferSize: bufferSize, RingSize: 64}, 64, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.zeroCopy, s.bound = true, left.bound
+	p := &Port{socket: s}
+	for range 2 {
+		if err := c.left.Do(p.Close); !errors.Is(err, ErrHeld) {
+			t.Errorf("the queue is in use: %v", err)
+		}
+	}
+	if err := left.Close(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the queue is free", func() bool { return c.left.Do(p.Close) == nil })
+	if err := c.left.Do(p.Close); err != nil {
+		t.Errorf("once more: %v", err)
 	}
 }
 

@@ -38,7 +38,8 @@ func TestCheckMTU(t *testing.T) {
 		{false, 2048, 1646, nil}, {false, 2048, 1647, ErrMTU}, {false, 4096, 1647, nil},
 		{true, 4096, 1510, nil}, {true, 4096, 1511, ErrRoom}, {true, 4096, 9000, ErrRoom},
 	} {
-		p := &Port{socket: &socket{zeroCopy: test.zeroCopy}, kernel: "igb", offsetMask: uint64(test.size) - 1}
+		p := &Port{socket: &socket{zeroCopy: test.zeroCopy}, device: device{driver: "igb"},
+			offsetMask: uint64(test.size) - 1}
 		if err := p.CheckMTU(test.mtu); !errors.Is(err, test.want) {
 			t.Errorf("%+v: %v", test, err)
 		}

@@ -21,6 +21,7 @@ type socket struct {
 	rx, tx     kernelRing[pmd.Desc] // from and to the kernel: frames
 	bound      *unix.SockaddrXDP    // nil before bind
 	zeroCopy   bool
+	held       bool  // closed, but the kernel is not known to have released the memory
 	fallback   error // why zero-copy is not in use
 }
 
@@ -134,7 +135,7 @@ func (s *socket) bind(d device, queue int, mode Mode, bufferSize int) error {
 			return s.fallback
 		}
 	}
-	if err := s.tryBind(d, queue, unix.XDP_COPY); err != nil {
+	if err := s.tryBind(d, queue, unix.XDP_COPY, bindTries); err != nil {
 		return refused(bindSocket, err)
 	}
 	return nil
@@ -148,7 +149,7 @@ func (s *socket) bindZeroCopy(d device, queue int, mode Mode, bufferSize int) er
 	if err := d.checkZeroCopy(bufferSize); err != nil {
 		return err
 	}
-	switch err := s.tryBind(d, queue, unix.XDP_ZEROCOPY); {
+	switch err := s.tryBind(d, queue, unix.XDP_ZEROCOPY, bindTries); {
 	case err == nil:
 		s.zeroCopy = true
 		return nil
@@ -159,11 +160,14 @@ func (s *socket) bindZeroCopy(d device, queue int, mode Mode, bufferSize int) er
 	}
 }
 
-// tryBind waits up to a second for a queue that another socket held before: the kernel frees it
-// some time after that socket was closed or its process killed.
-func (s *socket) tryBind(d device, queue int, flags uint16) (err error) {
+// bindTries makes tryBind wait up to a second.
+const bindTries = 100
+
+// tryBind waits for a queue that another socket held before: the kernel frees it some time after
+// that socket was closed or its process killed. Tries are 10 ms apart.
+func (s *socket) tryBind(d device, queue int, flags uint16, tries int) (err error) {
 	to := &unix.SockaddrXDP{Ifindex: uint32(d.index), QueueID: uint32(queue), Flags: flags | unix.XDP_USE_NEED_WAKEUP}
-	for range 100 {
+	for range tries {
 		if err = unix.Bind(s.fd, to); err == nil {
 			s.bound = to
 		}
@@ -205,15 +209,26 @@ func (s *socket) close() error {
 	syscall.ForkLock.RUnlock()
 	// In copy mode, closing waits for the kernel's receive path. In zero-copy mode, the driver
 	// releases the buffers a moment later.
-	if s.zeroCopy {
-		errs = append(errs, waitFree(s.bound))
-	}
+	s.held = s.zeroCopy
+	errs = append(errs, s.checkReleased(bindTries))
 	return errors.Join(errs...)
+}
+
+// checkReleased returns ErrHeld unless the kernel has released the memory of a closed socket.
+func (s *socket) checkReleased(tries int) error {
+	if !s.held {
+		return nil
+	}
+	if err := waitFree(s.bound, tries); err != nil {
+		return fmt.Errorf("%w: %w", ErrHeld, err)
+	}
+	s.held = false
+	return nil
 }
 
 // waitFree waits until the kernel has freed the queue of a closed socket, and so has told the
 // driver to stop using the socket's memory. The only way to see this is to bind another socket.
-func waitFree(queue *unix.SockaddrXDP) error {
+func waitFree(queue *unix.SockaddrXDP, tries int) error {
 	mem, err := unix.Mmap(-1, 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		return fmt.Errorf("map a page: %w", err)
@@ -224,9 +239,8 @@ func waitFree(queue *unix.SockaddrXDP) error {
 		return err
 	}
 	d := device{index: int(queue.Ifindex)}
-	if err := s.tryBind(d, int(queue.QueueID), unix.XDP_COPY); errors.Is(err, unix.EBUSY) {
-		err = fmt.Errorf("the kernel did not release queue %d within a second: keep the memory mapped", queue.QueueID)
-		return errors.Join(err, s.close())
+	if err := s.tryBind(d, int(queue.QueueID), unix.XDP_COPY, tries); errors.Is(err, unix.EBUSY) {
+		return errors.Join(fmt.Errorf("queue %d of the device is still in use", queue.QueueID), s.close())
 	}
 	return s.close() // any other error: the device is gone, and no longer uses the memory
 }
