@@ -359,6 +359,9 @@ func (s *Switch) bringUp(p *port) error {
 	if p.shut {
 		return nil
 	}
+	if err := s.followDevice(p); err != nil {
+		return err
+	}
 	if p.driver == nil {
 		if s.stopping != dataplane.Running {
 			return nil // nothing would be received from it
@@ -445,6 +448,20 @@ func (s *Switch) followMTU(p *port, mtu int) error {
 		return nil
 	}
 	s.log.Warn("port closed", "port", p.Device, "because", fmt.Sprintf("the MTU of its device is now %d", mtu))
+	return s.close(p)
+}
+
+// followDevice closes an open port whose device was changed in a way in which frames are lost or
+// damaged. Opening it again undoes the change, or takes account of it.
+func (s *Switch) followDevice(p *port) error {
+	if p.driver == nil || s.stopping != dataplane.Running {
+		return nil
+	}
+	err := p.driver.CheckDevice()
+	if err == nil {
+		return nil
+	}
+	s.log.Warn("port closed", "port", p.Device, "because", err)
 	return s.close(p)
 }
 

@@ -13,6 +13,7 @@ import (
 	"sluice/bench/netns"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/ethtool"
 	"sluice/internal/state"
 	"sluice/pmd/afxdp"
 )
@@ -253,6 +254,50 @@ func TestMTUOfAnOpenPort(t *testing.T) {
 	y.greet(1, 0)
 	mtu(1400)
 	y.awaitState("the port to be closed", func(s *State) bool { return s.Ports[1].Mode == state.Closed })
+}
+
+// TestQueuesOfAnOpenPort: a port whose device is given more receive queues reads all frames again: it
+// is closed, and opened with one.
+func TestQueuesOfAnOpenPort(t *testing.T) {
+	y := emptyYard(t, netns.Queues(2))
+	y.start(reloadText(16, port2Text))
+	was := y.awaitState("the ports to be up", func(s *State) bool { return s.Ports[0].Up && s.Ports[1].Up })
+	channels := func(do func(tool *ethtool.Socket, c ethtool.Channels) error) {
+		t.Helper()
+		err := y.home.Do(func() error {
+			tool, err := ethtool.Open()
+			if err != nil {
+				return err
+			}
+			defer tool.Close()
+			c, err := tool.Channels("port2")
+			return errors.Join(err, do(tool, c))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	channels(func(tool *ethtool.Socket, c ethtool.Channels) error {
+		if c.RX != 1 {
+			t.Errorf("an open port has %d receive queues", c.RX)
+		}
+		c.RX = 2
+		return tool.SetChannels("port2", c)
+	})
+	y.awaitState("the port to be opened again", func(s *State) bool {
+		return s.Ports[1].Up && !s.Ports[1].SameDriver(&was.Ports[1].PortInfo)
+	})
+	channels(func(_ *ethtool.Socket, c ethtool.Channels) error {
+		if c.RX != 1 {
+			t.Errorf("the port that was opened again has %d receive queues", c.RX)
+		}
+		return nil
+	})
+	if now := y.state(); !now.Ports[0].SameDriver(&was.Ports[0].PortInfo) {
+		t.Error("the other port was opened again, too")
+	}
+	y.greet(0, 1)
+	y.greet(1, 0)
 }
 
 // TestBeginsWithDevicesThatAreNotReady: the states of devices before the first event.

@@ -70,8 +70,8 @@ ports: [{device: port1, speed: 1M, in_flight: 2KB}, {device: port2, speed: 1M, i
 	return y
 }
 
-// emptyYard makes a yard without a switch.
-func emptyYard(t *testing.T) *yard {
+// emptyYard makes a yard without a switch. The options are for its devices.
+func emptyYard(t *testing.T, options ...netns.Option) *yard {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: network namespaces and AF_XDP sockets")
@@ -89,7 +89,7 @@ func emptyYard(t *testing.T) *yard {
 	y := &yard{t: t, home: home}
 	for i := range y.hosts {
 		at := newNamespace(t, l, fmt.Sprintf("host%d", i+1))
-		if err := l.Veth(home, fmt.Sprintf("port%d", i+1), at, hostDevice); err != nil {
+		if err := l.Veth(home, fmt.Sprintf("port%d", i+1), at, hostDevice, options...); err != nil {
 			t.Fatal(err)
 		}
 		y.hosts[i] = newStation(t, at, i+1)

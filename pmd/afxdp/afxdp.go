@@ -260,6 +260,25 @@ func (p *Port) CheckMTU(mtu int) (err error) {
 	return err
 }
 
+// CheckDevice returns an error if the device was changed in a way in which the open port loses or
+// damages frames: ErrQueues if it has more receive queues, ErrReplay if its receive ring is longer
+// and the driver may now run short of buffers. It returns nil if the device is gone or can't be
+// asked.
+func (p *Port) CheckDevice() error {
+	was := p.device
+	now, err := findDevice(was.name)
+	switch {
+	case err != nil || now.index != was.index:
+		return nil
+	case now.queues > was.queues:
+		return fmt.Errorf("%w: the device has %d now, and the port reads %d", ErrQueues, now.queues, was.queues)
+	case p.zeroCopy && drivers[was.driver].Replays && now.rxRing > was.rxRing:
+		return fmt.Errorf("%w: the receive ring of the device has grown from %d to %d entries", ErrReplay, was.rxRing,
+			now.rxRing)
+	}
+	return nil
+}
+
 // Generic is the mode in which the kernel makes a socket buffer of each frame.
 const Generic = "copy (generic)"
 

@@ -46,6 +46,41 @@ func TestCheckMTU(t *testing.T) {
 	}
 }
 
+// TestCheckDevice: an open port says when its device loses or damages frames by a change, and only
+// then.
+func TestCheckDevice(t *testing.T) {
+	c := newCable(t)
+	var is device
+	err := c.left.Do(func() (err error) {
+		is, err = findDevice(leftDevice)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, test := range map[string]struct {
+		change   func(opened *device) // what it was when the port was opened
+		zeroCopy bool
+		want     error
+	}{
+		"no change":           {func(*device) {}, true, nil},
+		"fewer queues":        {func(d *device) { d.queues++ }, true, nil},
+		"more queues":         {func(d *device) { d.queues-- }, false, ErrQueues},
+		"another device":      {func(d *device) { d.queues, d.index = 0, d.index+1 }, false, nil},
+		"gone":                {func(d *device) { d.queues, d.name = 0, "gone" }, false, nil},
+		"longer ring":         {func(d *device) { d.driver, d.rxRing = "igb", -1 }, true, ErrReplay},
+		"longer ring, copies": {func(d *device) { d.driver, d.rxRing = "igb", -1 }, false, nil},
+		"longer ring, no igb": {func(d *device) { d.rxRing = -1 }, true, nil},
+	} {
+		opened := is
+		test.change(&opened)
+		p := &Port{socket: &socket{zeroCopy: test.zeroCopy}, device: opened}
+		if err := c.left.Do(p.CheckDevice); !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 // TestReplays: Auto uses no zero-copy mode with a driver that damages frames there, whatever the
 // buffers. The socket is never asked for that mode.
 func TestReplays(t *testing.T) {
