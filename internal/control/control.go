@@ -100,6 +100,8 @@ type port struct {
 	storm      uint8  // bit n: the operator holds priority n in a storm
 	reported   int64  // time of the last storm event logged, ns of the worker's clock
 	storms     uint64 // storms logged, or logged as missed
+	opened     time.Time
+	lost       time.Time // when wanted last became false
 	sources    [bridge.Anomalies]loggedSources
 	info       atomic.Pointer[PortInfo] // shared
 }
@@ -235,7 +237,7 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 			s.reportStorms()
 			s.reconsiderTX()
 			s.restoreAgain()
-			err = errors.Join(s.reclaimHeld(), s.bringUpAll())
+			err = errors.Join(s.reclaimHeld(), s.releaseAll(), s.bringUpAll())
 		}
 		if err != nil {
 			return err

@@ -66,7 +66,7 @@ func (s *Switch) open(p *port) error {
 	if why != nil {
 		s.log.Warn("port sends through its socket", "port", p.Device, "because", why)
 	}
-	p.checkedMTU = device.MTU
+	p.checkedMTU, p.opened = device.MTU, time.Now()
 	// Events may still tell losses from before; without the number, they look like a flap.
 	p.losses, _ = afxdp.Losses(p.Device)
 	link := dataplane.Link{Driver: p.driver, TXRing: p.driver.TXRing()} // down until an event says otherwise
@@ -314,6 +314,9 @@ func (s *Switch) handle(e afxdp.LinkEvent) error {
 		return nil
 	}
 	defer s.share(p)
+	if p.wanted && !e.Up {
+		p.lost = time.Now()
+	}
 	p.wanted, p.closed = e.Up, closedBy(e)
 	err := s.follow(p, e)
 	if !errors.Is(err, errStuck) { // a port that is held down has an address too
@@ -334,6 +337,53 @@ func (s *Switch) setMAC(p *port, mac [6]byte) error {
 		return err
 	}
 	s.log.Info("MAC address changed", "port", p.Device, "mac", net.HardwareAddr(mac[:]))
+	return nil
+}
+
+const (
+	// keepTime is how long the device of a port may keep frames without a carrier. It is longer
+	// than the flap when igb is reset, of 1 to 2 s.
+	keepTime = 5 * time.Second
+	// settleTime is how long after it was opened a port is not closed for that. Opening resets many
+	// devices, and 10GBASE-T may take ten seconds to have a carrier again: if the port was closed
+	// meanwhile, it would be opened and closed for ever.
+	settleTime = 30 * time.Second
+)
+
+// keepsTooLong reports whether frames that the device of a port still has are to be taken back.
+func (p *port) keepsTooLong(now time.Time) bool {
+	return p.driver != nil && !p.wanted && now.Sub(p.lost) > keepTime && now.Sub(p.opened) > settleTime
+}
+
+// releaseAll closes ports whose devices keep frames while they have no carrier, as many do in
+// zero-copy mode: these frames would keep peers of other ports in XOFF until the cable is back,
+// when the port opens again. The frames are dropped as DropPortGone.
+func (s *Switch) releaseAll() error {
+	now := time.Now()
+	if !slices.ContainsFunc(s.ports, func(p *port) bool { return p.keepsTooLong(now) }) {
+		return nil
+	}
+	state, err := s.State()
+	if err != nil {
+		return nil // a worker is late, so this is tried again
+	}
+	return s.release(state, now)
+}
+
+// release is releaseAll for a state.
+func (s *Switch) release(state *State, now time.Time) error {
+	for i := range state.Ports {
+		p, kept := s.port(state.Ports[i].PortInfo.Name), state.Ports[i].Buffers.Sending
+		if p == nil || kept == 0 || !p.keepsTooLong(now) {
+			continue
+		}
+		s.turn()
+		s.log.Warn("port closed", "port", p.Device, "because",
+			fmt.Sprintf("its device has no carrier and keeps %d frames, which may keep other peers paused", kept))
+		if err := s.tolerate(p, s.close(p)); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -394,11 +444,10 @@ func (s *Switch) tolerate(p *port, err error) error {
 }
 
 // follow follows a link. A device without carrier stays open: in copy mode the kernel still accepts
-// frames for it, and drops them; in zero-copy mode some drivers keep them until the carrier is back
-// (docs/drivers.md). For a device that is set down it accepts none: the driver would keep its
-// frames, and peers of other ports would stay in XOFF because of them. Closing the driver gives
-// them back. The event says which it is, as the process may be out of descriptors and unable to
-// ask.
+// frames for it, and drops them; in zero-copy mode some drivers keep them (releaseAll). For a
+// device that is set down it accepts none: the driver would keep its frames, and peers of other
+// ports would stay in XOFF because of them. Closing the driver gives them back. The event says
+// which it is, as the process may be out of descriptors and unable to ask.
 func (s *Switch) follow(p *port, e afxdp.LinkEvent) error {
 	if !e.Up {
 		if err := s.setUp(p, false); err != nil {

@@ -313,6 +313,62 @@ func TestBeginsWithDevicesThatAreNotReady(t *testing.T) {
 	}
 }
 
+// TestFramesKeptWithoutCarrier: a port without carrier is closed when its device has kept frames for
+// longer than a reset of the device takes, and opens when the carrier is back.
+func TestFramesKeptWithoutCarrier(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, time.Second)
+	now := time.Now()
+	release := func(kept int, lost, opened time.Duration) {
+		t.Helper()
+		err := y.order(t.Context(), func() error {
+			s, err := y.State()
+			if err != nil {
+				return err
+			}
+			for i := range s.Ports {
+				s.Ports[i].Buffers.Sending = kept // no driver of a test keeps any
+			}
+			p := y.port("port2")
+			p.lost, p.opened = now.Add(-lost), now.Add(-opened)
+			return y.release(s, now)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantOpen := func(what string) {
+		t.Helper()
+		if p := y.state().Ports[1]; !state.Open(p.Mode) {
+			t.Fatalf("%s: the port is %s", what, p.Mode)
+		}
+	}
+	release(3, time.Minute, time.Hour)
+	wantOpen("with a carrier")
+	y.setCarrier(false)
+	if err := y.order(t.Context(), func() error {
+		if p := y.port("port2"); p.lost.Before(now) || p.opened.After(now) {
+			t.Errorf("opened %v, lost its carrier %v", p.opened, p.lost)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	release(3, 2*time.Second, time.Hour)
+	wantOpen("a flap")
+	release(3, 10*time.Second, 11*time.Second)
+	wantOpen("just opened")
+	release(0, time.Minute, time.Hour)
+	wantOpen("no frames")
+	release(3, 6*time.Second, time.Minute)
+	if s := y.state(); s.Ports[1].Mode != state.Closed || !state.Open(s.Ports[0].Mode) {
+		t.Errorf("port1 is %s, port2 %s", s.Ports[0].Mode, s.Ports[1].Mode)
+	}
+	y.setCarrier(true)
+	y.awaitState("the port to be up", func(s *State) bool { return s.Ports[1].Up })
+	y.greet(0, 1)
+	y.greet(1, 0)
+}
+
 // TestPortRenamed renames a device of a running switch, and back.
 func TestPortRenamed(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)

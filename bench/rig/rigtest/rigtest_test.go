@@ -21,8 +21,11 @@ func TestConserves(t *testing.T) {
 		spoil  func(*state.Switch)
 		faults int
 	}{
-		"all is well":             {func(*state.Switch) {}, 0},
-		"a lossless frame":        {func(of *state.Switch) { of.LosslessDropsTotal = 1 }, 1},
+		"all is well":      {func(*state.Switch) {}, 0},
+		"a lossless frame": {func(of *state.Switch) { of.LosslessDropsTotal = 1 }, 1},
+		"a frame was not sent": {func(of *state.Switch) {
+			of.Ports[1].Dropped, of.Ports[1].Drops = 2, []state.Drop{{Reason: "port_gone", Frames: 1}}
+		}, 0},
 		"a frame is missing":      {func(of *state.Switch) { of.Ports[1].Sent-- }, 1},
 		"a buffer is missing":     {func(of *state.Switch) { of.Workers[0].Free-- }, 1},
 		"a cell is in use":        {func(of *state.Switch) { of.Workers[0].CellsInUse = 1 }, 1},
