@@ -31,6 +31,9 @@ var (
 	// VirtioNet uses DMA addresses of the guest's kernel, without which there is no zero-copy mode.
 	VirtioNet = Driver{Name: "virtio_net", device: "virtio-net-pci,iommu_platform=on,disable-legacy=on",
 		module: "virtio_net", machine: "pc"}
+	// VirtioNetDirect lacks the descriptors without which zero-copy mode loses frames.
+	VirtioNetDirect = Driver{Name: "virtio_net", module: "virtio_net", machine: "pc",
+		device: "virtio-net-pci,iommu_platform=on,disable-legacy=on,indirect_desc=off"}
 	// VirtioNetPlain is what most virtual machines have: sockets in zero-copy mode are refused.
 	VirtioNetPlain = Driver{Name: "virtio_net", device: "virtio-net-pci", module: "virtio_net", machine: "pc"}
 	IGB            = Driver{Name: "igb", device: "igb", module: "igb", machine: "q35", bridged: true}

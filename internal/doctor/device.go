@@ -36,6 +36,7 @@ type Device struct {
 	Offloads   []Offload       // those that are on and that a switch turns off
 	XDP        netdev.Features // of its driver
 	XDPKnown   bool            // false: the kernel does not report them (before 6.3)
+	Direct     bool            // its driver needs indirect descriptors in zero-copy mode, and it has none
 	Program    *Program        // nil: none
 	Peer       *Peer           // of veth; nil: none, or not visible
 	Master     string          // the bridge or bond to which it belongs; "": none
@@ -76,6 +77,10 @@ func lookAt(name string) (*Device, error) {
 	d.askDriver(tool, name)
 	if d.XDP, err = netdev.FeaturesOf(at.Index); err == nil {
 		d.XDPKnown = true
+	}
+	if afxdp.TraitsOf(d.Driver).NeedsIndirect {
+		has, err := afxdp.HasIndirect(name)
+		d.Direct = err == nil && !has
 	}
 	if d.Kind == "veth" {
 		d.Peer = findPeer(at)

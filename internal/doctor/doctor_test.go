@@ -169,6 +169,11 @@ func replaying(d *Device) {
 	d.Kind, d.Driver, d.XDP, d.RX.Size = "device", "igb", d.XDP|netdev.ZeroCopy, 256
 }
 
+// direct makes a device one without the descriptors that its driver needs in zero-copy mode.
+func direct(d *Device) {
+	d.Kind, d.Driver, d.XDP, d.Direct = "device", "virtio_net", d.XDP|netdev.ZeroCopy, true
+}
+
 // splitting makes a device one whose driver splits long frames in zero-copy mode.
 func splitting(d *Device) {
 	d.Kind, d.Driver, d.XDP = "device", "igc", d.XDP|netdev.ZeroCopy
@@ -411,6 +416,12 @@ var deviceAilments = []ailment{
 		fix: "mode: auto", at: "switch.yaml:5:27"},
 	{name: "frames damaged in zero-copy, avoided", spoil: device(replaying), status: OK, about: "port2",
 		say: []string{"igb", "copies each frame", "runs short of buffers"}},
+	{name: "no indirect descriptors", spoil: device(direct), status: Warning, about: "port2",
+		say: []string{"virtio_net", "copies each frame", "without indirect descriptors", "indirect_desc=on"}},
+	{name: "no indirect descriptors, zero-copy demanded",
+		text:  strings.Replace(twoPorts, "port2, ", "port2, mode: zero-copy, ", 1),
+		spoil: device(direct), status: Error, about: "port2", say: []string{"loses frames", "indirect_desc=on"},
+		fix: "mode: auto", at: "switch.yaml:5:27"},
 	{name: "an unknown driver in zero-copy", spoil: device(func(d *Device) {
 		d.Kind, d.Driver, d.XDP = "device", "new", d.XDP|netdev.ZeroCopy
 	}), status: Warning, about: "port2", say: []string{"not known whether the driver new fills more than 1024"},
@@ -568,6 +579,8 @@ var runningAilments = []ailment{
 		say: []string{"open in mode copy (native)", "fills only 1024"}},
 	{name: "copies for a driver that damages frames", run: func(r *Running) { r.Ports[1].Mode = "copy (native)" },
 		spoil: device(replaying), status: OK, about: "port2", say: []string{"copy (native)", "runs short of buffers"}},
+	{name: "copies without indirect descriptors", run: func(r *Running) { r.Ports[1].Mode = "copy (native)" },
+		spoil: device(direct), status: OK, about: "port2", say: []string{"copy (native)", "the device has none"}},
 	{name: "buffers given twice", run: func(r *Running) { r.Ports[1].GivenTwice = 9 },
 		status: Warning, about: "port2", say: []string{"9 buffers", "mode: copy"}},
 	{name: "its gap", run: func(r *Running) { r.Workers[0].GapWaitNS = 1_500_000 },

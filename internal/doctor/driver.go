@@ -108,6 +108,8 @@ func whyCopies(e *examination, p port) string {
 		return ", since its driver has no zero-copy"
 	case p.Mode == config.Auto && afxdp.TraitsOf(d.Driver).Replays:
 		return ", since " + afxdp.ErrReplay.Error()
+	case p.Mode == config.Auto && d.Direct:
+		return ", since " + afxdp.ErrDirect.Error() + ", and the device has none"
 	case p.Mode == config.Auto && small != nil:
 		return ", since " + small.Error()
 	case p.Mode == config.Auto && d.MTU > afxdp.KernelMTU(size):
@@ -115,6 +117,9 @@ func whyCopies(e *examination, p port) string {
 	}
 	return ""
 }
+
+// indirect is how a virtio device gets indirect descriptors.
+const indirect = "turn them on in the host (QEMU: indirect_desc=on)"
 
 // zeroCopy reports what keeps a device from zero-copy mode, or makes that mode dangerous.
 func zeroCopy(e *examination, p port) {
@@ -125,6 +130,12 @@ func zeroCopy(e *examination, p port) {
 	switch {
 	case replays && !demanded:
 		e.ok(p.Device, "%s: the kernel copies each frame, because %v", d, afxdp.ErrReplay)
+	case d.Direct && demanded:
+		e.configured(Error, p.Device, &p.Mode, "mode: auto", "%s: %v, and it has none: %s", d, afxdp.ErrDirect,
+			indirect)
+	case d.Direct:
+		e.warn(p.Device, "", "%s: the kernel copies each frame, because %v, and it has none: %s", d, afxdp.ErrDirect,
+			indirect)
 	case small == nil && few != nil && e.Ring > 0:
 		e.configured(Error, p.Device, &p.Mode, "mode: auto", "%s: %v", d, few)
 	case small == nil && d.MTU > afxdp.KernelMTU(e.Config.Memory.BufferSize):

@@ -86,20 +86,32 @@ func WholeFrames(driver string, mtu, size int) (enough int, err error) {
 	return enough, fmt.Errorf("%w: %s, and the MTU is %d", ErrRoom, why, mtu)
 }
 
-// checkZeroCopy returns why frames of the device would not arrive whole in zero-copy mode. It
-// leaves a device without that mode to the kernel, which refuses it.
+// checkZeroCopy returns why frames of the device would be lost in zero-copy mode, or not arrive
+// whole. It leaves a device without that mode to the kernel, which refuses it.
 func (d device) checkZeroCopy(size int) error {
-	enough, err := WholeFrames(d.driver, d.mtu, size)
+	err := d.checkDescriptors()
+	if err == nil {
+		err = d.checkRoom(size)
+	}
 	if err == nil {
 		return nil
 	}
 	if features, unknown := netdev.FeaturesOf(d.index); unknown == nil && features&netdev.ZeroCopy == 0 {
 		return nil
 	}
-	if enough == 0 {
+	return err
+}
+
+// checkRoom is WholeFrames for the device, with a fix.
+func (d device) checkRoom(size int) error {
+	switch enough, err := WholeFrames(d.driver, d.mtu, size); {
+	case err == nil:
+		return nil
+	case enough == 0:
 		return fmt.Errorf("%w: lower it, or choose copy mode", err)
+	default:
+		return fmt.Errorf("%w: set memory.buffer_size to %dB", err, enough)
 	}
-	return fmt.Errorf("%w: set memory.buffer_size to %dB", err, enough)
 }
 
 // refusesZeroCopy explains the kernel's refusal of zero-copy mode.

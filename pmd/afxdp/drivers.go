@@ -20,6 +20,9 @@ type Traits struct {
 	// Replays: in zero-copy mode, it delivers buffers twice, and overwrites frames, once the fill
 	// ring has run empty. Auto leaves that mode to other drivers.
 	Replays bool
+	// NeedsIndirect: in zero-copy mode it loses frames, and reports them as sent, if its virtio
+	// device has no indirect descriptors.
+	NeedsIndirect bool
 	// NativeMTU is the largest MTU in bytes with which it accepts an XDP program; 0: unknown.
 	NativeMTU int
 	// losesRedirects: outside zero-copy mode, native XDP loses the frames that a program redirects.
@@ -57,8 +60,10 @@ var drivers = map[string]Traits{
 		StopDCBX: "ethtool --set-priv-flags %s fw-lldp-agent off"},
 	// mlx5e_validate_xsk_param refuses buffers that are too small. NativeMTU: mlx5e_xdp_allowed.
 	"mlx5_core": {unit: 1, NativeMTU: 3498},
-	// virtnet_add_recvbuf_xsk passes the room on. NativeMTU, PairPerCPU: virtnet_xdp_set.
-	"virtio_net": {unit: 1, NativeMTU: 3506, PairPerCPU: true},
+	// virtnet_add_recvbuf_xsk passes the room on. NeedsIndirect: virtnet_xsk_xmit_batch takes a
+	// frame for each free descriptor, but without indirect ones a frame needs two. NativeMTU,
+	// PairPerCPU: virtnet_xdp_set.
+	"virtio_net": {unit: 1, NeedsIndirect: true, NativeMTU: 3506, PairPerCPU: true},
 	// BSIZEPKT of the register SRRCTL counts KiB (ixgbe_configure_srrctl). The 82599 depends on it
 	// and loses longer frames; the X540 and X550 would take the exact length, but have the same
 	// driver name. NativeMTU: ixgbe_xdp_setup.
@@ -152,4 +157,42 @@ func (d device) recount() error {
 			"device no more queue pairs than the virtual machine has CPUs (QEMU: queues=…)", err, d.driver)
 	}
 	return err
+}
+
+// HasIndirect reports whether a virtio device in the thread's network namespace has indirect
+// descriptors.
+func HasIndirect(device string) (bool, error) {
+	files, err := openDeviceFiles(device)
+	if err != nil {
+		return false, err
+	}
+	return files.hasIndirect()
+}
+
+func (f deviceFiles) hasIndirect() (bool, error) {
+	const bit = 28 // VIRTIO_RING_F_INDIRECT_DESC (linux/virtio_ring.h)
+	features, err := f.read("device/features")
+	if err != nil {
+		return false, err
+	}
+	if len(features) <= bit {
+		return false, fmt.Errorf("device/features has %d features", len(features))
+	}
+	return features[bit] == '1', nil
+}
+
+// checkDescriptors returns ErrDirect if the driver would lose frames that it is to send in
+// zero-copy mode.
+func (d device) checkDescriptors() error {
+	if !drivers[d.driver].NeedsIndirect {
+		return nil
+	}
+	switch has, err := HasIndirect(d.name); {
+	case err != nil:
+		return fmt.Errorf("%w, and it is unknown whether the device has them: %w", ErrDirect, err)
+	case !has:
+		return fmt.Errorf("%w, and the device has none: turn them on in the host (QEMU: indirect_desc=on), or choose "+
+			"copy mode", ErrDirect)
+	}
+	return nil
 }

@@ -2,6 +2,8 @@ package afxdp
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -87,6 +89,41 @@ func TestManyQueues(t *testing.T) {
 		if !errors.Is(err, ErrQueues) || !strings.Contains(err.Error(), say) ||
 			strings.Contains(err.Error(), "ethtool -L") != strings.Contains(say, "ethtool -L") {
 			t.Errorf("%s: %v", driver, err)
+		}
+	}
+}
+
+// TestIndirectDescriptors: virtio_net must have them in zero-copy mode. Where they are not known to
+// be there, Auto copies. The socket is never asked for that mode.
+func TestIndirectDescriptors(t *testing.T) {
+	directory := t.TempDir()
+	mount, err := os.Open(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mount.Close()
+	if err := os.Mkdir(filepath.Join(directory, "device"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		features   string
+		has, known bool
+	}{
+		{strings.Repeat("0", 28) + "1" + strings.Repeat("0", 35), true, true},
+		{strings.Repeat("1", 28) + "0" + strings.Repeat("1", 99), false, true},
+		{strings.Repeat("1", 28), false, false}, {"", false, false},
+	} {
+		if err := os.WriteFile(filepath.Join(directory, "device/features"), []byte(test.features+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if has, err := (deviceFiles{mount: mount}).hasIndirect(); has != test.has || (err == nil) != test.known {
+			t.Errorf("features %q: %t, %v", test.features, has, err)
+		}
+	}
+	for _, mode := range []Mode{Auto, ZeroCopy} {
+		d := device{name: "none", driver: "virtio_net", mtu: 1500, index: 1 << 30}
+		if err := (&socket{fd: -1}).bindZeroCopy(d, 0, mode, 2048); !errors.Is(err, ErrDirect) {
+			t.Errorf("mode %d: %v", mode, err)
 		}
 	}
 }

@@ -23,6 +23,7 @@ var (
 	ErrZeroCopy     = errors.New("the device refuses zero-copy mode")
 	ErrRoom         = errors.New("buffers are too small for zero-copy mode")
 	ErrReplay       = errors.New("the driver damages frames in zero-copy mode when it runs short of buffers")
+	ErrDirect       = errors.New("the driver loses frames in zero-copy mode without indirect descriptors")
 	ErrHeld         = errors.New("the kernel may still use the buffers of the closed port")
 	ErrBusy         = errors.New("the device is in use")
 	ErrTagsStripped = errors.New("the device strips VLAN tags")

@@ -64,6 +64,24 @@ func TestVirtioCopy(t *testing.T) {
 	rigged{driver: rig.VirtioNetPlain, mode: "auto", shows: "copy (native)", buffer: 2048}.test(t)
 }
 
+// TestVirtioDirect: without indirect descriptors, virtio_net would lose frames in zero-copy mode. No
+// port opens if that is demanded, and auto copies.
+func TestVirtioDirect(t *testing.T) {
+	const why = "without indirect descriptors, and"
+	s := newSite(t, rigged{driver: rig.VirtioNetDirect, mode: "zero-copy", buffer: 2048})
+	t.Run("zero-copy", func(t *testing.T) {
+		checkForeseen(t, s, why)
+		s.opensNoPort(t, "port stays down", why, "indirect_desc=on", "choose copy mode")
+	})
+	s.mode, s.shows = "auto", "copy (native)"
+	s.start(t)
+	checkMode(t, s)
+	rigtest.Must(t, s.sw.Await(rigtest.Patience, len(s.devices), "port uses a slower mode", why))
+	checkIdentity(t, s)
+	checkOverload(t, s)
+	checkRestore(t, s)
+}
+
 func TestVirtioQueues(t *testing.T) {
 	rigged{driver: rig.VirtioNet, mode: "auto", shows: "zero-copy", buffer: 2048, queues: 2, cpus: 2}.test(t)
 }

@@ -58,11 +58,16 @@ func (s *site) rebind(t *testing.T) {
 // checkRefused: doctor foresees that no port opens, and the log says what helps. The switch
 // answers, and leaves the devices as they were.
 func checkRefused(t *testing.T, s *site, foreseen, help string) {
+	checkForeseen(t, s, foreseen)
+	s.opensNoPort(t, "the receive queues do not fit", help)
+}
+
+// checkForeseen: doctor says something of each device.
+func checkForeseen(t *testing.T, s *site, foreseen string) {
 	rigtest.Must(t, s.guest.WriteFile(file, []byte(s.configuration(outRate)), 0o644))
 	report, err := s.guest.Run("sluice", "doctor", "-c", file)
 	rigtest.Must(t, err)
 	if strings.Count(report.Stdout, foreseen) != len(s.devices) {
 		t.Errorf("doctor does not say %q of each device:\n%s", foreseen, report.Stdout)
 	}
-	s.opensNoPort(t, "the receive queues do not fit", help)
 }
