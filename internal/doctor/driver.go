@@ -131,10 +131,10 @@ func zeroCopy(e *examination, p port) {
 	case replays && !demanded:
 		e.ok(p.Device, "%s: the kernel copies each frame, because %v", d, afxdp.ErrReplay)
 	case d.Direct && demanded:
-		e.configured(Error, p.Device, &p.Mode, "mode: auto", "%s: %v, and it has none: %s", d, afxdp.ErrDirect,
+		e.configured(Error, p.Device, &p.Mode, "mode: auto", "%s: %v, and the device has none: %s", d, afxdp.ErrDirect,
 			indirect)
 	case d.Direct:
-		e.warn(p.Device, "", "%s: the kernel copies each frame, because %v, and it has none: %s", d, afxdp.ErrDirect,
+		e.warn(p.Device, "", "%s: the kernel copies each frame, because %v, and the device has none: %s", d, afxdp.ErrDirect,
 			indirect)
 	case small == nil && few != nil && e.Ring > 0:
 		e.configured(Error, p.Device, &p.Mode, "mode: auto", "%s: %v", d, few)

@@ -64,8 +64,8 @@ func TestVirtioCopy(t *testing.T) {
 	rigged{driver: rig.VirtioNetPlain, mode: "auto", shows: "copy (native)", buffer: 2048}.test(t)
 }
 
-// TestVirtioDirect: without indirect descriptors, virtio_net would lose frames in zero-copy mode. No
-// port opens if that is demanded, and auto copies.
+// TestVirtioDirect: without indirect descriptors, virtio_net would lose frames in zero-copy mode.
+// No port opens if that is demanded, and auto copies.
 func TestVirtioDirect(t *testing.T) {
 	const why = "without indirect descriptors, and"
 	s := newSite(t, rigged{driver: rig.VirtioNetDirect, mode: "zero-copy", buffer: 2048})
