@@ -237,7 +237,7 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 			s.reportStorms()
 			s.reconsiderTX()
 			s.restoreAgain()
-			err = errors.Join(s.reclaimHeld(), s.releaseAll(), s.bringUpAll())
+			err = s.tendPorts()
 		}
 		if err != nil {
 			return err

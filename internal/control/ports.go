@@ -387,6 +387,17 @@ func (s *Switch) release(state *State, now time.Time) error {
 	return nil
 }
 
+// tendPorts does every second what no event asks for: it takes buffers back, and closes and opens
+// ports.
+func (s *Switch) tendPorts() error {
+	for _, tend := range []func() error{s.reclaimHeld, s.releaseAll, s.bringUpAll} {
+		if err := tend(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // bringUpAll tries again to bring up all ports whose device is up: some could not be opened, and
 // links may have another rate.
 func (s *Switch) bringUpAll() error {

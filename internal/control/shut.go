@@ -43,8 +43,8 @@ func (s *Switch) Open(ctx context.Context, device string) (waits string, err err
 	return waits, err
 }
 
-// shutPort takes a port out of service. An error other than errStuck only concerns restoring the
-// device.
+// shutPort takes a port out of service. An error other than errStuck only concerns closing and
+// restoring the device.
 func (s *Switch) shutPort(p *port) error {
 	var err error
 	if p.driver != nil {
