@@ -256,8 +256,8 @@ func TestMTUOfAnOpenPort(t *testing.T) {
 	y.awaitState("the port to be closed", func(s *State) bool { return s.Ports[1].Mode == state.Closed })
 }
 
-// TestQueuesOfAnOpenPort: a port whose device is given more receive queues reads all frames again: it
-// is closed, and opened with one.
+// TestQueuesOfAnOpenPort: a port whose device is given more receive queues is closed, and opened
+// with one, so that it reads all frames again.
 func TestQueuesOfAnOpenPort(t *testing.T) {
 	y := emptyYard(t, netns.Queues(2))
 	y.start(reloadText(16, port2Text))
@@ -313,8 +313,8 @@ func TestBeginsWithDevicesThatAreNotReady(t *testing.T) {
 	}
 }
 
-// TestFramesKeptWithoutCarrier: a port without carrier is closed when its device has kept frames for
-// longer than a reset of the device takes, and opens when the carrier is back.
+// TestFramesKeptWithoutCarrier: a port without carrier is closed when its device has kept frames
+// for longer than a reset of the device takes, and opens when the carrier is back.
 func TestFramesKeptWithoutCarrier(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)
 	now := time.Now()

@@ -134,8 +134,8 @@ func zeroCopy(e *examination, p port) {
 		e.configured(Error, p.Device, &p.Mode, "mode: auto", "%s: %v, and the device has none: %s", d, afxdp.ErrDirect,
 			indirect)
 	case d.Direct:
-		e.warn(p.Device, "", "%s: the kernel copies each frame, because %v, and the device has none: %s", d, afxdp.ErrDirect,
-			indirect)
+		e.warn(p.Device, "", "%s: the kernel copies each frame, because %v, and the device has none: %s", d,
+			afxdp.ErrDirect, indirect)
 	case small == nil && few != nil && e.Ring > 0:
 		e.configured(Error, p.Device, &p.Mode, "mode: auto", "%s: %v", d, few)
 	case small == nil && d.MTU > afxdp.KernelMTU(e.Config.Memory.BufferSize):

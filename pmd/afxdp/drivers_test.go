@@ -113,7 +113,8 @@ func TestIndirectDescriptors(t *testing.T) {
 		{strings.Repeat("1", 28) + "0" + strings.Repeat("1", 99), false, true},
 		{strings.Repeat("1", 28), false, false}, {"", false, false},
 	} {
-		if err := os.WriteFile(filepath.Join(directory, "device/features"), []byte(test.features+"\n"), 0o600); err != nil {
+		file := filepath.Join(directory, "device/features")
+		if err := os.WriteFile(file, []byte(test.features+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if has, err := (deviceFiles{mount: mount}).hasIndirect(); has != test.has || (err == nil) != test.known {
