@@ -200,6 +200,16 @@ func (s *site) awaitPorts(t testing.TB, up ...bool) {
 	})
 }
 
+// awaitCarrier waits until the kernel of the guest says that a device has a carrier, or has none.
+func (s *site) awaitCarrier(t testing.TB, device string, has bool) {
+	t.Helper()
+	rigtest.Until(t, fmt.Sprintf("carrier of %s: %t", device, has), func() bool {
+		l, err := s.guest.Link(device)
+		rigtest.Must(t, err)
+		return l.Carrier == has
+	})
+}
+
 // announce has the switch learn where all peers are.
 func (s *site) announce(t testing.TB) {
 	t.Helper()
