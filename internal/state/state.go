@@ -102,6 +102,9 @@ type Port struct {
 
 	Watchdog *Watchdog `json:"watchdog" help:"Its reaction to pause storms; null: no watchdog"`
 
+	LLDP *LLDP `json:"lldp" help:"LLDP; null: it is off at the port"`
+	DCBX *DCBX `json:"dcbx" help:"DCBX; null: it is off at the port"`
+
 	PausedPeer []Transition `json:"paused_peer" help:"Latest starts and ends of pauses that the port sent, oldest first"`
 	Paused     []Transition `json:"paused" help:"Latest starts and ends of pauses that the port received, oldest first"`
 	Storms     []StormEvent `json:"storms" help:"Latest starts and ends of pause storms, oldest first"`
