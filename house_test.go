@@ -58,6 +58,7 @@ var mayImport = map[string][]string{
 	"internal/metrics":     {"internal/seats", "internal/state"},
 	"internal/systemd":     {"internal/state"},
 	"internal/screen":      {"internal/prose", "internal/state"},
+	"internal/show":        {"internal/prose", "internal/screen", "internal/state", "internal/units"},
 	"internal/state":       {},
 	"internal/seats":       {},
 	"internal/netdev":      {},

@@ -11,11 +11,9 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/prose"
+	"sluice/internal/show"
 	"sluice/internal/units"
 )
-
-// nothing is printed in a table for a missing value.
-const nothing = "–"
 
 func (r *checkReport) print(w io.Writer, asJSON bool) error {
 	if asJSON {
@@ -48,8 +46,8 @@ func (r *checkReport) printPorts(w io.Writer) {
 	fmt.Fprintln(w, "\nport\tspeed\tmtu\tlink\tvlans\tpvid\tets\tqos\tflow control\theadroom\twire to")
 	for _, p := range r.Ports {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n",
-			p.Device, rateText(p.Speed), p.MTU, p.Link, strings.Join(p.VLANs, ","), p.PVID,
-			p.ETS, p.QoS, p.FlowControl, sizeText(p.Headroom), orNothing(p.Wire))
+			p.Device, show.Rate(p.Speed), p.MTU, p.Link, strings.Join(p.VLANs, ","), p.PVID,
+			p.ETS, p.QoS, p.FlowControl, sizeText(p.Headroom), show.OrNothing(p.Wire))
 	}
 }
 
@@ -70,7 +68,7 @@ func (r *checkReport) printPauses(w io.Writer) {
 		if t.ResponseNS < t.LeastNS {
 			response += ", but the worker may take " + text(t.LeastNS)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", p.Device, rateText(p.LinkSpeed), text(t.NS), text(t.RefreshNS),
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", p.Device, show.Rate(p.LinkSpeed), text(t.NS), text(t.RefreshNS),
 			response, t.Ring, waits)
 	}
 }
@@ -107,14 +105,14 @@ func (p *checkedProfile) print(w io.Writer) {
 	for _, g := range p.Groups {
 		scheduling, weight := "by weight", fmt.Sprintf("%d%%", g.Weight)
 		if g.Strict {
-			scheduling, weight = "strict", nothing
+			scheduling, weight = "strict", show.Nothing
 		}
 		var cos []int
 		for _, q := range g.Queues {
 			cos = append(cos, q.CoS)
 		}
 		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			g.PG, g.Name, scheduling, weight, g.Inner, rateText(g.Rate), sizeText(g.Burst), prose.Join(cos, ","))
+			g.PG, g.Name, scheduling, weight, g.Inner, show.Rate(g.Rate), sizeText(g.Burst), prose.Join(cos, ","))
 	}
 	fmt.Fprintln(w, "\nqueue\tclass\tgroup\tweight\tat least\trate\tburst")
 	for cos := range 8 {
@@ -123,12 +121,12 @@ func (p *checkedProfile) print(w io.Writer) {
 				if q.CoS != cos {
 					continue
 				}
-				least := nothing
+				least := show.Nothing
 				if q.Least > 0 {
 					least = strconv.FormatFloat(q.Least, 'f', 1, 64) + "%"
 				}
 				fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%s\t%s\n",
-					q.CoS, q.Class, g.PG, countText(q.Weight), least, rateText(q.Rate), sizeText(q.Burst))
+					q.CoS, q.Class, g.PG, countText(q.Weight), least, show.Rate(q.Rate), sizeText(q.Burst))
 			}
 		}
 	}
@@ -149,14 +147,14 @@ func (d *checkedDomain) print(w io.Writer) {
 func (r *checkReport) printClasses(w io.Writer) {
 	fmt.Fprintln(w, "\nclass\tcos\tdrops\treserved\tshare\theadroom\txon\tqueue limit\twred\tecn")
 	for _, c := range r.Classes {
-		drops, headroom, xon := "yes", nothing, nothing
+		drops, headroom, xon := "yes", show.Nothing, show.Nothing
 		if c.Lossless {
 			drops, headroom, xon = "never", "of the port", c.resumption()
 			if c.Headroom > 0 {
 				headroom = sizeText(c.Headroom)
 			}
 		}
-		wred, ecn := nothing, "no"
+		wred, ecn := show.Nothing, "no"
 		if c.WRED != nil {
 			wred = fmt.Sprintf("%s to %s, %d%%", sizeText(c.WRED.Min), sizeText(c.WRED.Max), c.WRED.Probability)
 		}
@@ -171,7 +169,7 @@ func (r *checkReport) printClasses(w io.Writer) {
 
 func countText(n int) string {
 	if n == 0 {
-		return nothing
+		return show.Nothing
 	}
 	return fmt.Sprint(n)
 }
@@ -200,17 +198,9 @@ func limitText(bytes int, alpha float64) string {
 // sizeText formats a number of bytes as the configuration writes it; 0 is nothing.
 func sizeText(bytes int) string {
 	if bytes == 0 {
-		return nothing
+		return show.Nothing
 	}
 	return units.Size(bytes)
-}
-
-// rateText formats a rate as the configuration writes it; 0 is nothing.
-func rateText(rate uint64) string {
-	if rate == 0 {
-		return nothing
-	}
-	return units.Rate(rate)
 }
 
 // mapText formats pairs in the order of their keys.
@@ -226,11 +216,4 @@ func mapText(m map[string]int) string {
 		words = append(words, fmt.Sprintf("%d→%d", n, m[strconv.Itoa(n)]))
 	}
 	return strings.Join(words, " ")
-}
-
-func orNothing(text string) string {
-	if text == "" {
-		return nothing
-	}
-	return text
 }

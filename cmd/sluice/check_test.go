@@ -11,7 +11,7 @@ import (
 	"sluice/bench/program"
 	"sluice/internal/cli"
 	"sluice/internal/prose"
-	"sluice/internal/state"
+	"sluice/internal/show"
 )
 
 // check runs `sluice check`, which must succeed.
@@ -160,16 +160,6 @@ func TestCheckPauses(t *testing.T) {
 		[]string{"sluice.yaml:3:46: port sw0 can't keep its peer paused", "lower response to 109us or less"})
 }
 
-// TestPortsOnOtherLinks checks that show ports names the ports that send slower than their links.
-func TestPortsOnOtherLinks(t *testing.T) {
-	notes := portTables(&state.Switch{Ports: []state.Port{{Name: "a", Speed: 20e6, LinkSpeed: 1e9},
-		{Name: "b", Speed: 1e9, LinkSpeed: 1e9},
-		{Name: "of an older switch", Speed: 1e9}}})[0].notes
-	if len(notes) != 1 || notes[0] != "a: its link runs at 1G, and pauses and headroom follow that rate" {
-		t.Errorf("%q", notes)
-	}
-}
-
 // TestCheckRefusals checks that check reports errors like run does, with the same exit codes.
 func TestCheckRefusals(t *testing.T) {
 	const good = "ports:\n  - {device: port1, speed: 1G}\n  - {device: port2, speed: 1G}\n"
@@ -225,7 +215,7 @@ func TestSizeText(t *testing.T) {
 		0: "–", 1e6: "1M", 2.5e9: "2.5G", 20e6: "20M", 400e9: "400G", 1234567e3: "1234.567M", 1500e6: "1.5G",
 		1234567: "1234.567K",
 	} {
-		if got := rateText(rate); got != want {
+		if got := show.Rate(rate); got != want {
 			t.Errorf("%d bit/s: %s, want %s", rate, got, want)
 		}
 	}

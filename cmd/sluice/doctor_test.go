@@ -25,6 +25,7 @@ import (
 	"sluice/bench/program"
 	"sluice/internal/cli"
 	"sluice/internal/doctor"
+	"sluice/internal/show"
 	"sluice/pmd/afxdp"
 )
 
@@ -575,7 +576,7 @@ func (x *examination) showPorts(socket string) string {
 	}
 	text := p.Output.String()
 	for line := range strings.Lines(text) {
-		if n := utf8.RuneCountInString(line) - 1; n > showWidth {
+		if n := utf8.RuneCountInString(line) - 1; n > show.Width {
 			x.t.Errorf("%d columns: %s", n, line)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"sluice/internal/console"
 	"sluice/internal/doctor"
 	"sluice/internal/prose"
+	"sluice/internal/show"
 	"sluice/internal/state"
 )
 
@@ -126,7 +127,7 @@ func (r *jsonReference) fields(of reflect.Type, inner *[]reflect.Type) {
 		if options != "" {
 			kind += ", may be missing"
 		}
-		fmt.Fprintf(r, "| `%s` | %s | %s |\n", name, kind, orNothing(strings.ReplaceAll(help, "|", `\|`)))
+		fmt.Fprintf(r, "| `%s` | %s | %s |\n", name, kind, show.OrNothing(strings.ReplaceAll(help, "|", `\|`)))
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,36 +14,32 @@ import (
 
 	"sluice/internal/cli"
 	"sluice/internal/console"
+	"sluice/internal/show"
 	"sluice/internal/state"
 )
 
 // showOptions are the flags common to all views of show.
 type showOptions struct {
-	socket  string
-	asJSON  bool
-	nonzero bool
-	watch   time.Duration // 0: once
-	filter  filter
+	socket string
+	asJSON bool
+	watch  time.Duration // 0: once
+	text   show.Options
 }
 
-// view is one view of show. Its JSON is a part of the switch's state, and its tables are made from
-// that part.
-type view struct {
+// views are the sub-commands of show without flags of their own.
+var views = []struct {
 	use, short string
-	draws      part
-	tables     func(*state.Switch) []table
+	aliases    []string // some of them from SONiC
+	view       show.View
+}{
+	{"pg", "Show usage, watermarks and drops of priority groups", []string{"priority-groups", "priority-group"},
+		show.PriorityGroups},
+	{"queues", "Show depth, sent frames and drops of egress queues", []string{"queue"}, show.Queues},
+	{"pfcwd", "Show the watchdogs, and pause storms now and so far", nil, show.Watchdogs},
+	{"fdb", "Show the FDB entries, and counters of learning", []string{"mac"}, show.FDB},
+	{"ets", "Show groups, weights and sent frames of egress queues", nil, show.ETS},
+	{"workers", "Show the load of the workers, and the gaps of their loops", nil, show.Workers},
 }
-
-// part is a set of fields of state.Switch that not all views have. The other fields are in every
-// view's JSON.
-type part uint8
-
-const (
-	partPorts part = 1 << iota
-	partAlarms
-	partWorkers
-	partFDB // needs a request of its own
-)
 
 func showCommand() *cobra.Command {
 	var o showOptions
@@ -71,24 +66,22 @@ out; the first line is always that of the whole switch. The views that take each
   sluice show queues --watch 500ms  # refresh every 500 ms, until interrupted
   sluice show pg --port eth0 --cos 3,4`,
 		Args: o.interval,
-		RunE: func(c *cobra.Command, _ []string) error { return o.run(c, overview) },
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c, draw(show.Overview)) },
 	}
 	flags := c.PersistentFlags()
 	socketFlag(c, &o.socket)
 	flags.BoolVar(&o.asJSON, "json", false, "print one JSON document, or with --watch one per line")
-	flags.BoolVar(&o.nonzero, "nonzero", false, "hide rows that count nothing")
+	flags.BoolVar(&o.text.Nonzero, "nonzero", false, "hide rows that count nothing")
 	flags.DurationVar(&o.watch, "watch", 0, "refresh at this interval, until interrupted or no switch answers")
 	flags.Lookup("watch").NoOptDefVal = "1s"
 	for _, v := range views {
-		c.AddCommand(&cobra.Command{Use: v.use, Aliases: aliases[v.use], Short: v.short, Args: o.interval,
-			RunE: func(c *cobra.Command, _ []string) error {
-				return o.run(c, v.draw)
-			}})
+		c.AddCommand(&cobra.Command{Use: v.use, Aliases: v.aliases, Short: v.short, Args: o.interval,
+			RunE: func(c *cobra.Command, _ []string) error { return o.run(c, draw(v.view)) }})
 	}
 	c.AddCommand(showPortsCommand(&o), showDropsCommand(&o), showPFCCommand(&o), showWatermarksCommand(&o),
 		showConfigCommand(&o))
 	for _, view := range c.Commands() {
-		o.filter.declare(view)
+		declareFilters(view, &o.text.Filter)
 	}
 	return c
 }
@@ -118,10 +111,10 @@ type drawing func(ctx context.Context, o *showOptions, c *console.Client, out io
 
 // run draws once, or repeatedly with --watch. Interrupting a watch is not an error.
 func (o *showOptions) run(c *cobra.Command, draw drawing) error {
-	if err := o.filter.checkRanges(); err != nil {
+	if err := checkRanges(&o.text.Filter); err != nil {
 		return err
 	}
-	if o.asJSON && o.nonzero {
+	if o.asJSON && o.text.Nonzero {
 		return cli.Usage(errors.New("--nonzero hides rows of tables, and --json prints none: leave one of them out"))
 	}
 	client := console.Dial(o.socket)
@@ -200,104 +193,40 @@ func folded(line string, width int) (pieces []string) {
 	return append(pieces, string(all))
 }
 
-// draw requests the state and prints the view.
-func (v *view) draw(ctx context.Context, o *showOptions, c *console.Client, out io.Writer) error {
-	r, headline, err := o.ask(ctx, c, v.draws)
-	if err != nil {
-		return err
+// draw returns the drawing of a view.
+func draw(v show.View) drawing {
+	return func(ctx context.Context, o *showOptions, c *console.Client, out io.Writer) error {
+		r, headline, err := o.ask(ctx, c, v.Draws)
+		if err != nil {
+			return err
+		}
+		return o.print(out, r, headline, v)
 	}
-	return o.print(out, r, headline, v.tables)
 }
 
 // ask returns the part of the state that a view draws, filtered, and the first line of all views,
 // which covers the whole switch.
-func (o *showOptions) ask(ctx context.Context, c *console.Client, draws part) (r *state.Switch, headline string,
+func (o *showOptions) ask(ctx context.Context, c *console.Client, draws show.Part) (r *state.Switch, headline string,
 	err error) {
 	if r, err = c.State(ctx); err != nil {
 		return nil, "", err
 	}
-	if err := o.filter.checkPorts(r); err != nil {
+	if err := o.text.Filter.CheckPorts(r); err != nil {
 		return nil, "", err
 	}
 	headline = r.Headline()
-	if draws&partPorts == 0 {
-		r.Ports = nil
-	}
-	if draws&partAlarms == 0 {
-		r.Alarms = nil
-	}
-	if draws&partWorkers == 0 {
-		r.Workers = nil
-	}
-	if draws&partFDB != 0 {
+	if draws&show.PartFDB != 0 {
 		r.FDB, err = c.FDB(ctx)
 	}
-	o.filter.apply(r)
+	draws.Cut(r)
+	o.text.Filter.Apply(r)
 	return r, headline, err
 }
 
-// print writes the state as JSON, or the text first and then the tables.
-func (o *showOptions) print(out io.Writer, r *state.Switch, first string, tables func(*state.Switch) []table) error {
+// print writes the state as JSON, or a view of it.
+func (o *showOptions) print(out io.Writer, r *state.Switch, headline string, v show.View) error {
 	if o.asJSON {
 		return writeDocument(out, r)
 	}
-	var b bytes.Buffer
-	fmt.Fprintln(&b, first)
-	for _, t := range tables(r) {
-		if !o.filter.passes(&t) {
-			continue
-		}
-		if o.nonzero {
-			t.hideZeros()
-		}
-		fmt.Fprintln(&b)
-		t.print(&b)
-	}
-	_, err := out.Write(b.Bytes())
-	return err
-}
-
-// overview draws the most important tables. Its JSON has no FDB.
-func overview(ctx context.Context, o *showOptions, c *console.Client, out io.Writer) error {
-	r, headline, err := o.ask(ctx, c, partPorts|partAlarms|partWorkers)
-	if err != nil {
-		return err
-	}
-	return o.print(out, r, headline+"\n"+conditions(r), func(r *state.Switch) []table {
-		return slices.Concat(portTables(r), poolTables(r), workerTables(r))
-	})
-}
-
-// conditions returns the lines about the switch as a whole.
-func conditions(r *state.Switch) string {
-	var out strings.Builder
-	up, shut := 0, ""
-	for i := range r.Ports {
-		p := &r.Ports[i]
-		if p.Up {
-			up++
-		}
-		if p.Shut {
-			shut += " " + p.Name
-		}
-	}
-	if r.Version != "" { // older switches don't report it
-		fmt.Fprintf(&out, "sluice %s, ", r.Version)
-	}
-	fmt.Fprintf(&out, "running for %s, %d of %d ports up, pause storms: %d\n", span(r.UptimeNS), up, len(r.Ports),
-		r.PauseStorms)
-	if shut != "" {
-		fmt.Fprintf(&out, "shut by the operator:%s\n", shut)
-	}
-	if r.CountersCleared != nil {
-		fmt.Fprintf(&out, "counters cleared at %s\n", state.Clock(*r.CountersCleared, r.Time))
-	}
-	k := &r.Configuration
-	fmt.Fprintf(&out, "configuration %s, number %d, loaded at %s\n", k.File, k.Generation,
-		state.Clock(k.LoadedAt, r.Time))
-	if k.Error != "" {
-		fmt.Fprintf(&out, "the last reload, at %s, was refused and changed nothing:\n%s\n",
-			state.Clock(k.TriedAt, r.Time), k.Error)
-	}
-	return strings.TrimSuffix(out.String(), "\n")
+	return v.Print(out, r, headline, &o.text)
 }

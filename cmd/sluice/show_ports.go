@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"time"
 
@@ -10,7 +9,7 @@ import (
 
 	"sluice/internal/cli"
 	"sluice/internal/console"
-	"sluice/internal/screen"
+	"sluice/internal/show"
 	"sluice/internal/state"
 )
 
@@ -35,9 +34,8 @@ rates: divide the differences between the counters of two documents by those of 
 			if o.watch > 0 {
 				interval = min(interval, o.watch)
 			}
-			v := view{draws: partPorts, tables: portTables}
 			if interval == 0 || o.asJSON {
-				return o.run(c, v.draw)
+				return o.run(c, draw(show.Ports(nil)))
 			}
 			return o.run(c, ratedPorts(interval))
 		},
@@ -51,50 +49,19 @@ rates: divide the differences between the counters of two documents by those of 
 func ratedPorts(interval time.Duration) drawing {
 	var before *state.Switch
 	return func(ctx context.Context, o *showOptions, c *console.Client, out io.Writer) error {
-		now, headline, err := o.ask(ctx, c, partPorts)
+		now, headline, err := o.ask(ctx, c, show.PartPorts)
 		if err == nil && before == nil {
 			before = now
 			if err := cli.Sleep(ctx, interval); err != nil {
 				return err
 			}
-			now, headline, err = o.ask(ctx, c, partPorts)
+			now, headline, err = o.ask(ctx, c, show.PartPorts)
 		}
 		if err != nil {
 			return err
 		}
-		err = o.print(out, now, headline,
-			func(*state.Switch) []table { return append(portTables(now), rateTable(now, before)) })
+		err = o.print(out, now, headline, show.Ports(before))
 		before = now
 		return err
 	}
 }
-
-// rateTable shows the rates of ports between two reports.
-func rateTable(now, before *state.Switch) table {
-	title := fmt.Sprintf("Rates over the last %v:", span(now.Time.Sub(before.Time)))
-	t := table{title: title, apart: byPort, columns: []column{
-		text("PORT"), count("RX bit/s"), count("RX frame/s"), number("RX %"), count("TX bit/s"), count("TX frame/s"),
-		number("TX %"), count("DROP/s"),
-	}}
-	for i, r := range screen.Rates(now, before) {
-		t.rows = append(t.rows, []any{
-			now.Ports[i].Name, perSecond(r.Received.Bits), perSecond(r.Received.Frames),
-			fixedRate(100 * r.Received.Share),
-			perSecond(r.Sent.Bits), perSecond(r.Sent.Frames), fixedRate(100 * r.Sent.Share), perSecond(r.Dropped),
-		})
-	}
-	return t
-}
-
-// perSecond is a rate per second, printed without decimals.
-type perSecond float64
-
-func (r perSecond) String() string {
-	if !screen.Known(float64(r)) {
-		return nothing
-	}
-	return screen.Number(float64(r))
-}
-
-// fixedRate is a percentage with one decimal, or nothing if unknown.
-func fixedRate(x float64) fixed { return fixed{x, 1, !screen.Known(x)} }

@@ -16,11 +16,11 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
-	"pgregory.net/rapid"
 
 	"sluice/bench/program"
 	"sluice/internal/cli"
 	"sluice/internal/console"
+	"sluice/internal/show"
 	"sluice/internal/state"
 )
 
@@ -93,39 +93,39 @@ func (h *shop) ask(args ...string) string {
 // nevertheless lost a frame.
 func TestShow(t *testing.T) {
 	h := openShop(t)
-	for _, show := range []showing{
-		{"pfc", partPorts, []string{"PORT TX PFC0", "port1 0 0 0 1 0 0 0 0", "PORT RX PFC0", "port2 0 0 0 1 0 0 0 0",
-			"port1 3 1", "paused"}},
-		{"pfc --history", partPorts, []string{"port1 tx 3", "port2 rx 3", "xoff 65535"}},
-		{"pg --nonzero", partPorts, []string{"port1 3 storage 0/0 8/8 8 90/90 90 1 paused"}},
-		{"queues --nonzero", partPorts, []string{"port2 3 storage 98 98 0 0 0 0 paused", "port2 7 lan 0/"}},
-		{"watermarks", partPorts | partWorkers, []string{"port1 0 0 0 8 0", "port1 0 0 0 90 0", "port2 0 0 0 98 0",
-			"0 ingress0"}},
-		{"watermarks --persistent", partPorts | partWorkers, []string{"since the start", "port1 0 0 0 90 0"}},
-		{"watermarks --port port1", partPorts, []string{"port1 0 0 0 8 0"}},
-		{"pfcwd --nonzero", partPorts, []string{"all are 0", "port1 alert 5s 200ms"}},
-		{"pfcwd", partPorts, []string{"QUEUE STATUS STORM DETECTED/RESTORED", "port2:3 operational 0/0 0/0 0",
+	for _, view := range []showing{
+		{"pfc", show.PartPorts, []string{"PORT TX PFC0", "port1 0 0 0 1 0 0 0 0", "PORT RX PFC0",
+			"port2 0 0 0 1 0 0 0 0", "port1 3 1", "paused"}},
+		{"pfc --history", show.PartPorts, []string{"port1 tx 3", "port2 rx 3", "xoff 65535"}},
+		{"pg --nonzero", show.PartPorts, []string{"port1 3 storage 0/0 8/8 8 90/90 90 1 paused"}},
+		{"queues --nonzero", show.PartPorts, []string{"port2 3 storage 98 98 0 0 0 0 paused", "port2 7 lan 0/"}},
+		{"watermarks", show.PartPorts | show.PartWorkers, []string{"port1 0 0 0 8 0", "port1 0 0 0 90 0",
+			"port2 0 0 0 98 0", "0 ingress0"}},
+		{"watermarks --persistent", show.PartPorts | show.PartWorkers, []string{"since the start", "port1 0 0 0 90 0"}},
+		{"watermarks --port port1", show.PartPorts, []string{"port1 0 0 0 8 0"}},
+		{"pfcwd --nonzero", show.PartPorts, []string{"all are 0", "port1 alert 5s 200ms"}},
+		{"pfcwd", show.PartPorts, []string{"QUEUE STATUS STORM DETECTED/RESTORED", "port2:3 operational 0/0 0/0 0",
 			"port1 alert 5s 200ms"}},
-		{"fdb", partFDB | partPorts | partWorkers,
+		{"fdb", show.PartFDB | show.PartPorts | show.PartWorkers,
 			[]string{"FDB entries: 3", "7 02:00:00:00:00:2a port2 static 0", "100 02:00:00:00:00:01 port1 dynamic"}},
-		{"fdb --vlan 7", partFDB, []string{"7 02:00:00:00:00:2a port2 static 0"}},
-		{"ets", partPorts, []string{"port1 3 storage 1 50 1 50.0 – 0 –", "port2 7 lan 15 strict strict – – 2 –"}},
-		{"workers", partWorkers, []string{"WORKER CPU BUSY"}},
-		{"drops", partPorts | partAlarms,
+		{"fdb --vlan 7", show.PartFDB, []string{"7 02:00:00:00:00:2a port2 static 0"}},
+		{"ets", show.PartPorts, []string{"port1 3 storage 1 50 1 50.0 – 0 –", "port2 7 lan 15 strict strict – – 2 –"}},
+		{"workers", show.PartWorkers, []string{"WORKER CPU BUSY"}},
+		{"drops", show.PartPorts | show.PartAlarms,
 			[]string{"port1 3 storage yes headroom_full 1", "Lost between device and switch",
 				" TX_DROPPED TX_REFUSED RX_CORRUPT"}},
-		{"", partPorts | partAlarms | partWorkers,
+		{"", show.PartPorts | show.PartAlarms | show.PartWorkers,
 			[]string{"\nsluice " + version + ", running for ", "2 of 2 ports up", "configuration /", "port1 up 1M",
 				"Buffer pools", "WORKER CPU"}},
-		{"ports", partPorts, []string{"PORT STATE SPEED RX_OK TX_OK", "PORT RX bit/s RX frame/s RX %",
+		{"ports", show.PartPorts, []string{"PORT STATE SPEED RX_OK TX_OK", "PORT RX bit/s RX frame/s RX %",
 			"Rates over the last ",
 			"port2 0 0 0.0 0 0 0.0 0\n", "port1 up 1M 101 2 1 0 pfc", "port2 up 1M 3 2 0 0 pfc copy (native) xsk\n"}},
-		{"ports --interval=0", partPorts, []string{"port1 up 1M 101 2 1 0 pfc"}},
-		{"priority-groups --nonzero", partPorts, []string{"port1 3 storage 0/0 8/8 8 90/90 90 1 paused"}},
-		{"mac", partFDB | partPorts | partWorkers, []string{"FDB entries: 3"}},
-		{"queue --port port2 --cos 7", partPorts, []string{"port2 7 lan 0/"}},
+		{"ports --interval=0", show.PartPorts, []string{"port1 up 1M 101 2 1 0 pfc"}},
+		{"priority-groups --nonzero", show.PartPorts, []string{"port1 3 storage 0/0 8/8 8 90/90 90 1 paused"}},
+		{"mac", show.PartFDB | show.PartPorts | show.PartWorkers, []string{"FDB entries: 3"}},
+		{"queue --port port2 --cos 7", show.PartPorts, []string{"port2 7 lan 0/"}},
 	} {
-		t.Run(show.args, func(t *testing.T) { h.check(t, show) })
+		t.Run(view.args, func(t *testing.T) { h.check(t, view) })
 	}
 	h.checkDocuments(t)
 	h.checkFilters(t)
@@ -145,12 +145,12 @@ func TestShow(t *testing.T) {
 // showing is the expected output of a view.
 type showing struct {
 	args  string
-	draws part     // what its JSON contains
-	lines []string // parts of lines, with single spaces
+	draws show.Part // what its JSON contains
+	lines []string  // parts of lines, with single spaces
 }
 
-func (h *shop) check(t *testing.T, show showing) {
-	text := h.ask(append([]string{"show"}, strings.Fields(show.args)...)...)
+func (h *shop) check(t *testing.T, view showing) {
+	text := h.ask(append([]string{"show"}, strings.Fields(view.args)...)...)
 	t.Log("\n" + text)
 	first, _, _ := strings.Cut(text, "\n")
 	if !strings.HasPrefix(first, "lossless drops: 1  ALARM: port1 cos 3 (storage) headroom_full at ") {
@@ -162,21 +162,21 @@ func (h *shop) check(t *testing.T, show showing) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	for _, line := range show.lines {
+	for _, line := range view.lines {
 		if !strings.Contains(plain, line) {
 			t.Errorf("no %q", line)
 		}
 	}
-	r := h.document(t, strings.ReplaceAll(show.args, "--nonzero", ""))
-	var draws part
-	for p, is := range map[part]bool{partPorts: r.Ports != nil, partAlarms: r.Alarms != nil,
-		partWorkers: r.Workers != nil, partFDB: r.FDB != nil} {
+	r := h.document(t, strings.ReplaceAll(view.args, "--nonzero", ""))
+	var draws show.Part
+	for p, is := range map[show.Part]bool{show.PartPorts: r.Ports != nil, show.PartAlarms: r.Alarms != nil,
+		show.PartWorkers: r.Workers != nil, show.PartFDB: r.FDB != nil} {
 		if is {
 			draws |= p
 		}
 	}
-	if draws != show.draws || r.Version != version || r.LosslessDrops != 1 || r.CellBytes == 0 {
-		t.Errorf("draws %b, want %b: %+v", draws, show.draws, r)
+	if draws != view.draws || r.Version != version || r.LosslessDrops != 1 || r.CellBytes == 0 {
+		t.Errorf("draws %b, want %b: %+v", draws, view.draws, r)
 	}
 }
 
@@ -432,105 +432,6 @@ func TestSocketOfTwoSwitches(t *testing.T) {
 		filepath.Join("/proc", "sluice.sock")))
 	checkRefusal(t, program.Launch(t, s.Home, "run", "-c", bad), cli.ExitFailure,
 		[]string{"/proc/sluice.sock", "can't be created", "directory /proc"})
-}
-
-// TestTables draws random tables. Each value must be in its row below its column's heading, and
-// --nonzero must hide the rows that count nothing.
-func TestTables(t *testing.T) {
-	value := rapid.OneOf(
-		rapid.Map(rapid.Uint64(), func(n uint64) any { return n }),
-		rapid.Map(rapid.IntRange(-9, 9), func(n int) any { return n }),
-		rapid.Map(rapid.StringMatching(`[a-z–µ]{0,12}`), func(s string) any { return s }),
-		rapid.Map(rapid.Int64Range(0, 1e15), func(n int64) any { return span(n) }),
-		rapid.Map(rapid.IntRange(0, 1e6), func(n int) any { return of{n, n / 2, n%3 == 0} }),
-		rapid.Map(rapid.Uint64(), func(n uint64) any { return pair{n, n / 7} }),
-		rapid.Map(rapid.Float64Range(0, 1e9), func(f float64) any { return fixed{f, 2, f < 1e3} }),
-		rapid.Map(rapid.Bool(), func(b bool) any { return yes{b, "yes"} }),
-		rapid.Map(rapid.Uint64(), func(n uint64) any { return bits(n) }),
-		rapid.Map(rapid.IntRange(0, 100), func(n int) any { return weight{n, n == 0} }),
-	)
-	rapid.Check(t, func(t *rapid.T) {
-		x := table{title: "of all kinds"}
-		for range rapid.IntRange(1, 8).Draw(t, "columns") {
-			x.columns = append(x.columns, column{
-				head:   rapid.SampledFrom([]string{"HEAD", "A LONG HEAD"}).Draw(t, "head"),
-				number: rapid.Bool().Draw(t, "number"), counts: rapid.Bool().Draw(t, "counts"),
-			})
-		}
-		for range rapid.IntRange(0, 5).Draw(t, "rows") {
-			x.rows = append(x.rows, rapid.SliceOfN(value, len(x.columns), len(x.columns)).Draw(t, "row"))
-		}
-		checkTable(t, &x)
-		before := len(x.rows)
-		if x.hideZeros(); len(x.rows) > before {
-			t.Fatalf("hiding rows makes %d of %d", len(x.rows), before)
-		}
-		for _, row := range x.rows {
-			counts, all := 0, 0
-			for i, c := range x.columns {
-				if c.counts {
-					all++
-					if !zero(row[i]) {
-						counts++
-					}
-				}
-			}
-			if all > 0 && counts == 0 {
-				t.Fatalf("%v is still there", row)
-			}
-		}
-	})
-}
-
-// checkTable compares the drawn table with its values, column by column.
-func checkTable(t *rapid.T, x *table) {
-	var b bytes.Buffer
-	x.print(&b)
-	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")[1:] // without the title
-	if len(x.rows) == 0 {
-		return
-	}
-	at := 0
-	for j, c := range x.columns {
-		width := utf8.RuneCountInString(strings.Fields(lines[1])[j])
-		for i, line := range slices.Concat(lines[:1], lines[2:]) {
-			want := c.head
-			if i > 0 {
-				want = shown(x.rows[i-1][j])
-			}
-			cell := []rune(fmt.Sprintf("%-*s", at+width, line))[at : at+width]
-			pad := strings.Repeat(" ", width-utf8.RuneCountInString(want))
-			if c.number && string(cell) != pad+want || !c.number && string(cell) != want+pad {
-				t.Fatalf("column %d of %q is %q, want %q", j, line, string(cell), want)
-			}
-		}
-		at += width + len("  ")
-	}
-}
-
-func TestHeadline(t *testing.T) {
-	now := time.Date(2026, 11, 21, 20, 0, 0, 0, time.Local)
-	alarm := func(port string, ago time.Duration) state.Alarm {
-		return state.Alarm{Since: now.Add(-ago), Until: now.Add(-ago), Port: port, CoS: 3, Class: "storage",
-			Reason: "headroom_full", Frames: 1}
-	}
-	for want, r := range map[string]state.Switch{
-		"lossless drops: 0":        {},
-		"lossless drops: 2  ALARM": {LosslessDrops: 2}, // no alarm yet
-		"lossless drops: 0  STALLED: the control loop has not run for 7s: link changes and commands wait": {
-			StalledNS: 7e9},
-		"lossless drops: 1  ALARM: sw0 cos 3 (storage) headroom_full at 19:59:00": {LosslessDrops: 1,
-			Alarms: []state.Alarm{alarm("sw0", time.Minute)}},
-		"lossless drops: 5  ALARM: sw1 cos 3 (storage) headroom_full at 2026-11-20 20:00:00 and 2 more": {
-			LosslessDrops: 5, Alarms: []state.Alarm{alarm("sw0", 25*time.Hour), alarm("sw1", 24*time.Hour),
-				alarm("sw2", 26*time.Hour)},
-		},
-	} {
-		r.Time = now
-		if got := r.Headline(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
 }
 
 // TestShowHelp checks that every view has a description and the common flags.

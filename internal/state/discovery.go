@@ -52,8 +52,8 @@ type TLV struct {
 	Hex   string `json:"hex" help:"Its value in hexadecimal"`
 }
 
-// DCBX is the negotiation of PFC, ETS and applications with the link partner (IEEE 802.1Qaz, and the
-// older CEE 1.01 and CIN 1.00).
+// DCBX is the negotiation of PFC, ETS and applications with the link partner (IEEE 802.1Qaz, and
+// the older CEE 1.01 and CIN 1.00).
 type DCBX struct {
 	Configured string `json:"configured" help:"Configured version: off, auto, ieee, cee or cin"`
 	Version    string `json:"version" help:"Version in use"`

@@ -1,4 +1,4 @@
-package main
+package show
 
 import (
 	"fmt"
@@ -7,71 +7,18 @@ import (
 	"sluice/internal/state"
 )
 
-// views are the sub-commands of show without flags of their own.
-var views = []view{
-	{"pg", "Show usage, watermarks and drops of priority groups", partPorts, groupTables},
-	{"queues", "Show depth, sent frames and drops of egress queues", partPorts, queueTables},
-	{"pfcwd", "Show the watchdogs, and pause storms now and so far", partPorts, watchdogTables},
-	{"fdb", "Show the FDB entries, and counters of learning", partFDB | partWorkers | partPorts, fdbTables},
-	{"ets", "Show groups, weights and sent frames of egress queues", partPorts, etsTables},
-	{"workers", "Show the load of the workers, and the gaps of their loops", partWorkers, workerTables},
-}
-
-// aliases are other names of views, some of them from SONiC.
-var aliases = map[string][]string{
-	"fdb":    {"mac"},
-	"pg":     {"priority-groups", "priority-group"},
-	"queues": {"queue"},
-}
-
-func portTables(r *state.Switch) []table {
-	t := table{apart: byPort, columns: []column{
-		text("PORT"), text("STATE"), number("SPEED"), count("RX_OK"), count("TX_OK"), count("DROPS"), count("LOST"),
-		text("FC"),
-		text("MODE"), text("TX"),
-	}}
-	for i := range r.Ports {
-		p := &r.Ports[i]
-		t.rows = append(t.rows, []any{
-			p.Name, portState(p), bits(p.Speed), p.Received, p.Sent, p.Dropped, p.Driver.Lost(), p.FlowControl, p.Mode,
-			p.TX,
-		})
-		if p.DownWhy != "" {
-			t.notes = append(t.notes, p.Name+": "+p.DownWhy)
-		}
-		if p.TXWhy != "" {
-			t.notes = append(t.notes, fmt.Sprintf("%s: its socket sends instead of the transmitter: %s",
-				p.Name, p.TXWhy))
-		}
-		if p.Behind > 0 {
-			t.notes = append(t.notes, fmt.Sprintf("%s: worker %d can't keep up: in %d iterations it left frames in "+
-				"the receive ring, and paused the peer",
-				p.Name, p.Worker, p.Behind))
-		}
-		if p.GivenTwice > 0 {
-			t.notes = append(t.notes, fmt.Sprintf("%s: its driver returned %d buffers that it did not hold, and the "+
-				"switch refused them: with `mode: copy`, the kernel holds the buffers instead of the driver",
-				p.Name, p.GivenTwice))
-		}
-		if p.LinkSpeed != p.Speed && p.LinkSpeed > 0 { // older switches don't report it
-			t.notes = append(t.notes, fmt.Sprintf("%s: its link runs at %s, and pauses and headroom follow that "+
-				"rate", p.Name, rateText(p.LinkSpeed)))
-		}
-	}
-	return []table{t}
-}
-
-func portState(p *state.Port) string {
-	switch {
-	case p.Up:
-		return "up"
-	case p.Shut:
-		return "shut"
-	case p.Mode == state.Absent, p.Mode == state.SetDown:
-		return p.Mode
-	}
-	return "down"
-}
+// The views without options.
+var (
+	Overview = View{Draws: PartPorts | PartAlarms | PartWorkers, lead: conditions,
+		tables: func(r *state.Switch) []table { return slices.Concat(portTables(r), poolTables(r), workerTables(r)) }}
+	PriorityGroups = View{Draws: PartPorts, tables: groupTables}
+	Queues         = View{Draws: PartPorts, tables: queueTables}
+	Watchdogs      = View{Draws: PartPorts, tables: watchdogTables}
+	FDB            = View{Draws: PartFDB | PartWorkers | PartPorts, tables: fdbTables}
+	ETS            = View{Draws: PartPorts, tables: etsTables}
+	Workers        = View{Draws: PartWorkers, tables: workerTables}
+	Drops          = View{Draws: PartPorts | PartAlarms, tables: dropTables}
+)
 
 // byPriority returns a table with a row per port and a column per priority.
 func byPriority(r *state.Switch, title, port, prefix string, value func(*state.CoS) uint64) table {

@@ -1,6 +1,7 @@
-package main
+package show
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"sluice/internal/prose"
 	"sluice/internal/state"
+	"sluice/internal/units"
 )
 
 // table is one table that show prints.
@@ -60,7 +62,7 @@ type fixed struct {
 
 func (f fixed) String() string {
 	if f.absent {
-		return nothing
+		return Nothing
 	}
 	return fmt.Sprintf("%.*f", f.decimals, f.value)
 }
@@ -101,7 +103,7 @@ func (m moment) String() string { return state.Clock(m.at, m.now) }
 // bits is a rate in bit/s; 0 means none.
 type bits uint64
 
-func (b bits) String() string { return rateText(uint64(b)) }
+func (b bits) String() string { return Rate(uint64(b)) }
 
 // weight is the weight of a queue or group, or strict priority.
 type weight struct {
@@ -126,11 +128,11 @@ func (y yes) String() string {
 	if y.is {
 		return y.word
 	}
-	return nothing
+	return Nothing
 }
 
 // shown formats the value of a cell.
-func shown(v any) string { return orNothing(fmt.Sprint(v)) }
+func shown(v any) string { return OrNothing(fmt.Sprint(v)) }
 
 // zero reports whether a value counts as zero for --nonzero.
 func zero(v any) bool {
@@ -172,7 +174,7 @@ func (t *table) print(w io.Writer) {
 		fmt.Fprintln(w, t.title)
 	}
 	if len(t.rows) == 0 {
-		fmt.Fprintln(w, orNothing(t.none))
+		fmt.Fprintln(w, OrNothing(t.none))
 		return
 	}
 	var lines [][]string // one slice per column
@@ -202,9 +204,23 @@ func (t *table) print(w io.Writer) {
 		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
 	}
 	for _, note := range t.notes {
-		fmt.Fprintln(w, prose.Wrap(note, showWidth, "  "))
+		fmt.Fprintln(w, prose.Wrap(note, Width, "  "))
 	}
 }
 
-// showWidth is the width to which notes are wrapped; the tables fit it too.
-const showWidth = 80
+// Width is the width to which notes are wrapped; the tables fit it too.
+const Width = 80
+
+// Nothing is printed in a table for a missing value.
+const Nothing = "–"
+
+// OrNothing returns a text, or Nothing if it is empty.
+func OrNothing(text string) string { return cmp.Or(text, Nothing) }
+
+// Rate formats a rate in bit/s as the configuration writes it; 0 is Nothing.
+func Rate(rate uint64) string {
+	if rate == 0 {
+		return Nothing
+	}
+	return units.Rate(rate)
+}

@@ -1,4 +1,4 @@
-package main
+package show
 
 import (
 	"strings"
@@ -48,5 +48,15 @@ func TestPortsThatAreDown(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q:\n%s", want, &b)
 		}
+	}
+}
+
+// TestPortsOnOtherLinks checks that show ports names the ports that send slower than their links.
+func TestPortsOnOtherLinks(t *testing.T) {
+	notes := portTables(&state.Switch{Ports: []state.Port{{Name: "a", Speed: 20e6, LinkSpeed: 1e9},
+		{Name: "b", Speed: 1e9, LinkSpeed: 1e9},
+		{Name: "of an older switch", Speed: 1e9}}})[0].notes
+	if len(notes) != 1 || notes[0] != "a: its link runs at 1G, and pauses and headroom follow that rate" {
+		t.Errorf("%q", notes)
 	}
 }

@@ -1,0 +1,31 @@
+package state
+
+import (
+	"testing"
+	"time"
+)
+
+func TestHeadline(t *testing.T) {
+	now := time.Date(2026, 11, 21, 20, 0, 0, 0, time.Local)
+	alarm := func(port string, ago time.Duration) Alarm {
+		return Alarm{Since: now.Add(-ago), Until: now.Add(-ago), Port: port, CoS: 3, Class: "storage",
+			Reason: "headroom_full", Frames: 1}
+	}
+	for want, r := range map[string]Switch{
+		"lossless drops: 0":        {},
+		"lossless drops: 2  ALARM": {LosslessDrops: 2}, // no alarm yet
+		"lossless drops: 0  STALLED: the control loop has not run for 7s: link changes and commands wait": {
+			StalledNS: 7e9},
+		"lossless drops: 1  ALARM: sw0 cos 3 (storage) headroom_full at 19:59:00": {LosslessDrops: 1,
+			Alarms: []Alarm{alarm("sw0", time.Minute)}},
+		"lossless drops: 5  ALARM: sw1 cos 3 (storage) headroom_full at 2026-11-20 20:00:00 and 2 more": {
+			LosslessDrops: 5, Alarms: []Alarm{alarm("sw0", 25*time.Hour), alarm("sw1", 24*time.Hour),
+				alarm("sw2", 26*time.Hour)},
+		},
+	} {
+		r.Time = now
+		if got := r.Headline(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
