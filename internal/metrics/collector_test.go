@@ -125,6 +125,43 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// TestDiscovery checks the series of LLDP and DCBX: those of alerts exist from the start, and ports
+// without LLDP or DCBX have none.
+func TestDiscovery(t *testing.T) {
+	f := newFake(t, 3)
+	f.discovery = func(r *state.Switch) {
+		r.Ports[0].LLDP, r.Ports[0].DCBX = discovered(false)
+		r.Ports[1].LLDP = &state.LLDP{Received: 2}
+		r.Ports[1].Drops = []state.Drop{{Reason: "punt_rate", Frames: 8}}
+	}
+	scraped := scrape(t, serve(t, f, nil))
+	text := string(scraped)
+	d, e := `device="`+deviceName(0)+`"`, `device="`+deviceName(1)+`"`
+	for _, line := range []string{
+		`sluice_lldp_frames_total{` + d + `,direction="sent"} 1.23456789012e+11`,
+		`sluice_lldp_frames_total{` + e + `,direction="received"} 2`,
+		`sluice_lldp_aged_out_neighbors_total{` + e + `} 0`,
+		`sluice_lldp_neighbors{` + d + `} 1`, `sluice_lldp_neighbors{` + e + `} 0`,
+		`sluice_dropped_frames_total{` + d + `,reason="punt_rate"} 0`,
+		`sluice_dropped_frames_total{` + d + `,reason="punt_full"} 0`,
+		`sluice_dropped_frames_total{` + e + `,reason="punt_rate"} 8`,
+		`sluice_dcbx_info{` + d + `,role="manual",version="ieee"} 1`,
+		`sluice_dcbx_operational{` + d + `,feature="ets"} 1`,
+		`sluice_dcbx_mismatch{` + d + `,kind="pfc"} 1`, `sluice_dcbx_mismatch{` + d + `,kind="no-peer"} 0`,
+	} {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			t.Errorf("no %s", line)
+		}
+	}
+	for prefix, want := range map[string]int{"sluice_lldp_frames_total{": 4, "sluice_dcbx_info{": 1,
+		"sluice_dcbx_operational{": 3, "sluice_dcbx_mismatch{": 7, `sluice_dropped_frames_total{device="` + deviceName(2): 0,
+	} {
+		if got := series(scraped, prefix); len(got) != want {
+			t.Errorf("%s has %d series, want %d: %v", prefix, len(got), want, got)
+		}
+	}
+}
+
 // TestNoHeadroomWithoutFlowControl: without flow control a lossless class has only a token
 // headroom, which is soon full, so there are no series for it.
 func TestNoHeadroomWithoutFlowControl(t *testing.T) {

@@ -30,6 +30,8 @@ type fake struct {
 	reload state.Configuration
 	stuck  chan struct{} // if not nil, a worker that does not answer until it is closed
 	asked  int
+
+	discovery func(*state.Switch) // adds LLDP and DCBX to a state; nil: they are off
 }
 
 func (f *fake) Status() state.Configuration {
@@ -41,7 +43,7 @@ func (f *fake) Status() state.Configuration {
 func (f *fake) Total() (*state.Switch, error) {
 	f.lock.Lock()
 	f.asked++
-	state, err, stuck := f.state, f.err, f.stuck
+	state, err, stuck, discovery := f.state, f.err, f.stuck, f.discovery
 	f.lock.Unlock()
 	if stuck != nil {
 		<-stuck
@@ -49,7 +51,11 @@ func (f *fake) Total() (*state.Switch, error) {
 	if err != nil {
 		return nil, err
 	}
-	return state.Total(), nil
+	total := state.Total()
+	if discovery != nil {
+		discovery(total)
+	}
+	return total, nil
 }
 
 // placeOf returns where a configuration serves its metrics.
@@ -133,10 +139,32 @@ func (f *fake) makeBusy(all bool) {
 		}
 	}
 	f.gather()
+	f.discovery = func(r *state.Switch) {
+		for i := range r.Ports {
+			r.Ports[i].LLDP, r.Ports[i].DCBX = discovered(all)
+		}
+	}
 	w := &f.state.Workers[0]
 	for i := range w.Gap.Counts {
 		w.Gap.Counts[i] = 1000
 	}
+}
+
+// discovered returns what a port with DCBX knows of its peer. If all is true, everything has
+// happened that can.
+func discovered(all bool) (*state.LLDP, *state.DCBX) {
+	l := &state.LLDP{Sent: many, Received: many, Neighbors: make([]state.Neighbor, 1)}
+	if all {
+		l.Discarded, l.Malformed, l.BadTLVs, l.AgedOut, l.NoRoom = 1, 2, 3, 4, 5
+	}
+	d := &state.DCBX{Version: "ieee", Role: "manual"}
+	for _, feature := range []string{"pfc", "ets", "app"} {
+		d.Features = append(d.Features, state.DCBXFeature{Feature: feature, Operational: true})
+	}
+	for _, kind := range []string{"pfc", "ets", "app", "version", "multiple-peers", "no-peer", "refused"} {
+		d.Mismatches = append(d.Mismatches, state.Mismatch{Kind: kind, Active: kind == "pfc"})
+	}
+	return l, d
 }
 
 // congest gives one priority of a port traffic and congestion; if all is true, also unlikely

@@ -24,6 +24,8 @@ func (s *sender) enter(of any) {
 		s.at.port = of
 		s.send(portInfo, 1, of.Name, of.Mode, cmp.Or(of.TX, "none"))
 		s.drops(of)
+	case *state.DCBX:
+		s.send(dcbxInfo, 1, s.at.port.Name, of.Version, of.Role)
 	case *state.CoS:
 		s.at.cos = of
 	case *state.Worker:
@@ -56,13 +58,18 @@ var portInfo = declare("sluice_port_info",
 		"closed) and the sender: xsk (the socket), resident (the transmitter), or none while the port is not "+
 		"open", "device", "mode", "tx")
 
+var dcbxInfo = declare("sluice_dcbx_info",
+	"1, with the DCBX version that the port uses (ieee, cee or cin) and its role (manual, upstream or downstream)",
+	"device", "version", "role")
+
 // The series of drops are not made from fields of the state, whose list of drops has only those
 // that occurred. Only congestion and storms (state.CoS) have the priority: other reasons concern a
 // frame, a VLAN, a link or a device, and a port has 136 pairs of reason and priority.
 var (
 	droppedFrames = declare("sluice_dropped_frames_total",
 		"Frames dropped, each under one reason: ingress reasons at the port where the frame arrived, "+
-			"egress reasons at the port that it was bound for. A series begins with its first frame",
+			"egress reasons at the port that it was bound for. A series begins with its first frame, except "+
+			"punt_rate and punt_full of a port with LLDP",
 		"device", "reason")
 	losslessDrops = declare("sluice_lossless_dropped_frames_total",
 		"Of sluice_dropped_frames_total, frames dropped for lack of room while their priority was lossless: "+
@@ -80,6 +87,8 @@ var (
 	// priority has no limit but headroom, and none in an egress queue.
 	losslessReasons = []string{"headroom_full", "no_buffer", "refused_by_driver"}
 	lossyReasons    = []string{"ingress_full", "queue_full", "early"}
+	// puntReasons are those of LLDPDUs that the switch does not process: they come too fast.
+	puntReasons = []string{"punt_rate", "punt_full"}
 )
 
 func (s *sender) drops(p *state.Port) {
@@ -93,6 +102,11 @@ func (s *sender) drops(p *state.Port) {
 			if c := &p.ByCoS[i]; c.Lossless {
 				lost[source{c.CoS, reason}] = 0
 			}
+		}
+	}
+	for _, reason := range puntReasons {
+		if p.LLDP != nil {
+			frames[reason] = 0
 		}
 	}
 	for _, d := range p.Drops {

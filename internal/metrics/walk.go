@@ -132,15 +132,17 @@ func listed(list, name string) string {
 	return strings.Join(of, " ")
 }
 
-// element returns the type of the elements of a slice, and any other type itself.
+// element returns the type of the elements of a slice, or that to which a pointer points, and any
+// other type itself.
 func element(t reflect.Type) reflect.Type {
-	if t.Kind() == reflect.Slice {
+	if t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
 		return t.Elem()
 	}
 	return t
 }
 
-// composite reports whether a type is a struct with fields of the state, or a slice of them.
+// composite reports whether a type is a struct with fields of the state, a pointer to one, or a
+// slice of them.
 func composite(t reflect.Type) bool {
 	return element(t).Kind() == reflect.Struct && element(t) != reflect.TypeFor[time.Time]()
 }
@@ -172,6 +174,10 @@ func (s *sender) structure(v reflect.Value, of *structure, labels []string) {
 			s.field(v, f, labels)
 		case v.Kind() == reflect.Struct:
 			s.structure(v, f.inner, labels)
+		case v.Kind() == reflect.Pointer:
+			if !v.IsNil() {
+				s.structure(v.Elem(), f.inner, labels)
+			}
 		default:
 			s.elements(v, f, labels)
 		}
@@ -216,6 +222,8 @@ func number(v reflect.Value) float64 {
 		return oneIf(v.Bool())
 	case reflect.String: // an error
 		return oneIf(v.Len() == 0)
+	case reflect.Slice:
+		return float64(v.Len())
 	case reflect.Int, reflect.Int64:
 		return float64(v.Int())
 	case reflect.Uint64:

@@ -3,20 +3,19 @@ package state
 // LLDP is what a port tells its link partner of itself, and what it knows of its neighbours (IEEE
 // 802.1AB).
 type LLDP struct {
-	Mode         string `json:"mode" help:"Whether the port sends and receives LLDPDUs: rxtx, tx, rx or off"`
-	Sent         uint64 `json:"sent" metric:"sluice_lldp_frames_total{direction=sent}" help:"LLDPDUs sent"`
-	Received     uint64 `json:"received" metric:"sluice_lldp_frames_total{direction=received}" help:"LLDPDUs received, including those discarded"`
-	Discarded    uint64 `json:"discarded" metric:"sluice_lldp_discarded_frames_total" help:"LLDPDUs received and discarded: malformed, or from a neighbour for which there is no room"`
-	Malformed    uint64 `json:"malformed" metric:"sluice_lldp_malformed_frames_total" help:"LLDPDUs received that break a rule of IEEE 802.1AB"`
-	BadTLVs      uint64 `json:"bad_tlvs" metric:"sluice_lldp_discarded_tlvs_total" help:"TLVs discarded in LLDPDUs that were otherwise accepted"`
-	UnknownTLVs  uint64 `json:"unknown_tlvs" help:"TLVs of unknown type received; they are kept, but have no effect"`
-	AgedOut      uint64 `json:"aged_out" metric:"sluice_lldp_aged_out_neighbors_total" help:"Neighbours forgotten because their TTL had run out"`
-	NoRoom       uint64 `json:"no_room" metric:"sluice_lldp_refused_neighbors_total" help:"LLDPDUs of neighbours for which the port had no room"`
-	LastProblem  string `json:"last_problem" help:"What was wrong with the last malformed LLDPDU or TLV; empty: none was malformed"`
-	LastSentHex  string `json:"last_sent_hex" help:"The last LLDPDU sent, in hexadecimal, without Ethernet header; empty: none was sent"`
-	NeighborsNow uint   `json:"neighbors_now" metric:"sluice_lldp_neighbors" help:"Number of neighbours"`
+	Mode        string `json:"mode" help:"Whether the port sends and receives LLDPDUs: rxtx, tx, rx or off"`
+	Sent        uint64 `json:"sent" metric:"sluice_lldp_frames_total{direction=sent}" help:"LLDPDUs sent"`
+	Received    uint64 `json:"received" metric:"sluice_lldp_frames_total{direction=received}" help:"LLDPDUs received, including those discarded"`
+	Discarded   uint64 `json:"discarded" metric:"sluice_lldp_discarded_frames_total" help:"LLDPDUs received and discarded: malformed, or from a neighbour for which there is no room"`
+	Malformed   uint64 `json:"malformed" metric:"sluice_lldp_malformed_frames_total" help:"LLDPDUs received that break a rule of IEEE 802.1AB"`
+	BadTLVs     uint64 `json:"bad_tlvs" metric:"sluice_lldp_discarded_tlvs_total" help:"TLVs discarded in LLDPDUs that were otherwise accepted"`
+	UnknownTLVs uint64 `json:"unknown_tlvs" help:"TLVs of unknown type received; they are kept, but have no effect"`
+	AgedOut     uint64 `json:"aged_out" metric:"sluice_lldp_aged_out_neighbors_total" help:"Neighbours forgotten because their TTL had run out"`
+	NoRoom      uint64 `json:"no_room" metric:"sluice_lldp_refused_neighbors_total" help:"LLDPDUs of neighbours for which the port had no room"`
+	LastProblem string `json:"last_problem" help:"What was wrong with the last malformed LLDPDU or TLV; empty: none was malformed"`
 
-	Neighbors []Neighbor `json:"neighbors" help:"Neighbours, in the order in which they appeared"`
+	LastSent  *LLDPDU    `json:"last_sent" help:"The last LLDPDU sent; null: none was sent"`
+	Neighbors []Neighbor `json:"neighbors" metric:"sluice_lldp_neighbors" help:"Neighbours, in the order in which they appeared. As a metric: their number"`
 }
 
 // Neighbor is what another system said of itself in its latest LLDPDU. Text from the network has no
@@ -38,18 +37,23 @@ type Neighbor struct {
 	TTLNS               int64    `json:"ttl_ns" help:"How long its information is valid"`
 	ExpiresInNS         int64    `json:"expires_in_ns" help:"Time until it is forgotten unless it sends again"`
 	KnownNS             int64    `json:"known_ns" help:"Time since it appeared"`
-	AgeNS               int64    `json:"age_ns" help:"Time since its latest LLDPDU"`
-	TLVs                []TLV    `json:"tlvs" help:"TLVs of its latest LLDPDU, in their order"`
-	Hex                 string   `json:"hex" help:"Its latest LLDPDU in hexadecimal, without Ethernet header"`
+	LLDPDU              LLDPDU   `json:"lldpdu" help:"Its latest LLDPDU"`
+}
+
+// LLDPDU is an LLDPDU that a port sent or received.
+type LLDPDU struct {
+	AgeNS int64  `json:"age_ns" help:"Time since it was sent or received"`
+	TLVs  []TLV  `json:"tlvs" help:"Its TLVs, in their order"`
+	Hex   string `json:"hex" help:"All of it in hexadecimal, without Ethernet header"`
 }
 
 // TLV is an element of an LLDPDU.
 type TLV struct {
-	Name  string `json:"name" help:"What it is"`
-	Type  uint8  `json:"type" help:"Type of the TLV"`
-	Text  string `json:"text" help:"Its value, decoded; empty: not decoded"`
+	Name  string `json:"name" help:"What it is, such as system name"`
+	Type  uint8  `json:"type" help:"Type of the TLV: 0 to 127"`
+	Text  string `json:"text" help:"Its value, decoded to one line; empty: not decoded"`
 	Wrong string `json:"wrong" help:"Why it is not valid; otherwise empty"`
-	Hex   string `json:"hex" help:"Its value in hexadecimal"`
+	Hex   string `json:"hex" help:"Its value in hexadecimal, without type and length"`
 }
 
 // DCBX is the negotiation of PFC, ETS and applications with the link partner (IEEE 802.1Qaz, and
@@ -95,6 +99,7 @@ type DCBXFeature struct {
 	State       string `json:"state" help:"agreed: both ends have the same; peer: this end runs what the peer has; local: the peer runs what this end has, or has nothing to say; mismatch; refused: the switch can't run what the peer has; off; no-peer; multiple-peers"`
 	Why         string `json:"why" help:"Why it is in this state; empty: nothing to say"`
 	Operational bool   `json:"operational" metric:"sluice_dcbx_operational" help:"Whether the feature runs"`
+	Enabled     bool   `json:"enabled" help:"Whether this end has the feature enabled"`
 	Willing     bool   `json:"willing" help:"Whether this end takes the settings of its peer"`
 	Error       bool   `json:"error" help:"Whether this end tells its peer an error"`
 	PeerPresent bool   `json:"peer_present" help:"Whether the peer says anything of the feature"`
@@ -113,18 +118,27 @@ type Mismatch struct {
 
 // DCBSettings are settings of one end.
 type DCBSettings struct {
-	PFC            *PFCSettings   `json:"pfc" help:"PFC; null: unknown"`
-	TrafficClasses []TrafficClass `json:"traffic_classes" help:"ETS, by traffic class; empty: unknown"`
-	Applications   []Application  `json:"applications" help:"Priorities of applications"`
+	PFC          *PFCSettings  `json:"pfc" help:"PFC; null: unknown"`
+	ETS          *ETSSettings  `json:"ets" help:"ETS; null: unknown"`
+	Applications []Application `json:"applications" help:"Priorities of applications"`
 }
 
 // PFCSettings are the priorities with PFC.
 type PFCSettings struct {
 	Priorities []int `json:"priorities" help:"Priorities with PFC"`
 	Capability int   `json:"capability" help:"How many priorities can have PFC at a time; 0: unknown"`
+	MBC        bool  `json:"mbc" help:"MACsec bypass capability (IEEE)"`
 }
 
-// TrafficClass is a traffic class of ETS, which the configuration calls a priority group.
+// ETSSettings are the traffic classes of ETS. The configuration calls a traffic class a priority
+// group.
+type ETSSettings struct {
+	TrafficClasses []TrafficClass `json:"traffic_classes" help:"Traffic classes by number, without those that have no priority"`
+	Capability     int            `json:"capability" help:"How many traffic classes there can be; 0: unknown"`
+	CBS            bool           `json:"cbs" help:"Whether the credit-based shaper is supported (IEEE)"`
+}
+
+// TrafficClass is a traffic class of ETS.
 type TrafficClass struct {
 	TC         int    `json:"tc" help:"Number of the traffic class; 15: strict, without limit (CEE)"`
 	Priorities []int  `json:"priorities" help:"Its priorities"`
@@ -134,8 +148,8 @@ type TrafficClass struct {
 
 // Application is the priority of an application's frames.
 type Application struct {
-	Name     string `json:"name" help:"Name of the protocol; empty: it has none here"`
+	Name     string `json:"name" help:"Name of the protocol, such as fcoe; empty: it has none here"`
 	Selector string `json:"selector" help:"What protocol is: ethertype, tcp (or SCTP), udp (or DCCP), port (any of these) or dscp"`
 	Protocol uint16 `json:"protocol" help:"Ethertype, port or DSCP"`
-	Priority int    `json:"priority" help:"Priority of its frames"`
+	Priority int    `json:"priority" help:"Priority of its frames; an application with several has an entry for each"`
 }

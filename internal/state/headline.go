@@ -7,14 +7,42 @@ import (
 
 // Headline returns the first line of every view of a switch: that there were no lossless drops, or
 // how many, where, why and when. Drops before counters were cleared remain as a total. It also says
-// if the control loop is stalled.
+// if the control loop is stalled, and where DCBX has found a mismatch.
 func (r *Switch) Headline() string {
 	line := r.losses()
 	if r.StalledNS > 0 {
 		line += fmt.Sprintf("  STALLED: the control loop has not run for %v: link changes and commands wait",
 			time.Duration(r.StalledNS).Round(time.Second))
 	}
+	if all := r.Mismatches(); len(all) > 0 {
+		line += fmt.Sprintf("  DCBX: %s %s", all[0].Port, all[0].Kind)
+		if others := len(all) - 1; others > 0 {
+			line += fmt.Sprintf(" and %d more", others)
+		}
+	}
 	return line
+}
+
+// PortMismatch is a mismatch at a port.
+type PortMismatch struct {
+	Port string
+	Mismatch
+}
+
+// Mismatches returns the active mismatches of all ports.
+func (r *Switch) Mismatches() (all []PortMismatch) {
+	for i := range r.Ports {
+		p := &r.Ports[i]
+		if p.DCBX == nil {
+			continue
+		}
+		for _, m := range p.DCBX.Mismatches {
+			if m.Active {
+				all = append(all, PortMismatch{p.Name, m})
+			}
+		}
+	}
+	return all
 }
 
 // losses returns the part of the headline about lossless drops.

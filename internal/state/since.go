@@ -56,6 +56,10 @@ func subtract(v, before reflect.Value, clear string) {
 		for i := range v.NumField() {
 			subtract(v.Field(i), before.Field(i), v.Type().Field(i).Tag.Get("clear"))
 		}
+	case reflect.Pointer:
+		if !v.IsNil() && !before.IsNil() {
+			subtract(v.Elem(), before.Elem(), clear)
+		}
 	case reflect.Uint64:
 		if clear != "no" && v.Uint() >= before.Uint() {
 			v.SetUint(v.Uint() - before.Uint())

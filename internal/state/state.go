@@ -11,7 +11,8 @@
 //	metric  the name of its metric, with durations in seconds, cells in bytes and bit/s in bytes/s;
 //	        a counter if the name ends in _total. A suffix {reason=early} is a label with its value;
 //	        a further suffix ",rare" means: no series while it is 0. For a Level or Pool, a list of
-//	        the metrics of its fields instead, as used_cells=NAME peak_cells=NAME.
+//	        the metrics of its fields instead, as used_cells=NAME peak_cells=NAME. The metric of a
+//	        slice is its length. Behind a pointer that is nil, no field has series.
 //	when    the rule of package metrics that decides whether it, and the fields in it, have series
 //	label   the label that has this value, or the index of each element, for the metrics of all
 //	        fields beside it, or in it
