@@ -24,21 +24,28 @@ var allFilters = []string{portFilter, cosFilter, vlanFilter}
 
 // filtersOf lists the filters of each view. Other views have none.
 var filtersOf = map[string][]string{
-	"drops":      {portFilter, cosFilter},
-	"ets":        {portFilter, cosFilter},
-	"fdb":        {portFilter, vlanFilter},
-	"pfc":        {portFilter, cosFilter},
-	"pfcwd":      {portFilter, cosFilter},
-	"pg":         {portFilter, cosFilter},
-	"ports":      {portFilter},
-	"queues":     {portFilter, cosFilter},
-	"watermarks": {portFilter, cosFilter},
+	"dcbx":           {portFilter},
+	"drops":          {portFilter, cosFilter},
+	"ets":            {portFilter, cosFilter},
+	"fdb":            {portFilter, vlanFilter},
+	"lldp":           {portFilter},
+	"lldp neighbors": {portFilter},
+	"pfc":            {portFilter, cosFilter},
+	"pfcwd":          {portFilter, cosFilter},
+	"pg":             {portFilter, cosFilter},
+	"ports":          {portFilter},
+	"queues":         {portFilter, cosFilter},
+	"watermarks":     {portFilter, cosFilter},
 }
 
-// declareFilters adds to a view the flags of its filters.
-func declareFilters(view *cobra.Command, f *show.Filter) {
-	flags := view.Flags()
-	for _, name := range filtersOf[view.Name()] {
+// declareFilters adds to a view, and the views below it, the flags of their filters. above is the
+// names of the views above it.
+func declareFilters(view *cobra.Command, above string, f *show.Filter) {
+	flags, path := view.Flags(), above+view.Name()
+	for _, below := range view.Commands() {
+		declareFilters(below, path+" ", f)
+	}
+	for _, name := range filtersOf[path] {
 		switch name {
 		case portFilter:
 			flags.StringSliceVar(&f.Ports, name, nil, "show only these ports (repeatable)")

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"sluice/internal/cli"
 )
 
@@ -17,11 +19,16 @@ func TestFilterHelp(t *testing.T) {
 	}
 	for _, name := range allFilters {
 		var views []string
-		for _, view := range show.Commands() {
+		var look func(*cobra.Command)
+		look = func(view *cobra.Command) {
 			if view.LocalFlags().Lookup(name) != nil {
-				views = append(views, view.Name())
+				views = append(views, strings.TrimPrefix(view.CommandPath(), "sluice show "))
+			}
+			for _, below := range view.Commands() {
+				look(below)
 			}
 		}
+		look(show)
 		slices.Sort(views)
 		if line := fmt.Sprintf("\n  --%-5s %s\n", name, strings.Join(views, ", ")); len(views) == 0 ||
 			!strings.Contains(show.Long, line) {

@@ -154,7 +154,8 @@ func TestDiscovery(t *testing.T) {
 		}
 	}
 	for prefix, want := range map[string]int{"sluice_lldp_frames_total{": 4, "sluice_dcbx_info{": 1,
-		"sluice_dcbx_operational{": 3, "sluice_dcbx_mismatch{": 7, `sluice_dropped_frames_total{device="` + deviceName(2): 0,
+		"sluice_dcbx_operational{": 3, "sluice_dcbx_mismatch{": 7,
+		`sluice_dropped_frames_total{device="` + deviceName(2): 0,
 	} {
 		if got := series(scraped, prefix); len(got) != want {
 			t.Errorf("%s has %d series, want %d: %v", prefix, len(got), want, got)

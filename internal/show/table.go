@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"sluice/internal/prose"
@@ -20,6 +21,7 @@ type table struct {
 	apart   dimension
 	columns []column
 	rows    [][]any  // one value per column
+	body    []string // lines instead of columns and rows
 	none    string   // printed if there are no rows
 	notes   []string // below the table
 }
@@ -29,11 +31,13 @@ type column struct {
 	head   string // above the column
 	number bool   // right-aligned
 	counts bool   // --nonzero hides rows whose counting columns are all zero
+	cut    bool   // cut if the table does not fit Width otherwise
 }
 
 func text(head string) column   { return column{head: head} }
 func number(head string) column { return column{head: head, number: true} }
 func count(head string) column  { return column{head: head, number: true, counts: true} }
+func long(head string) column   { return column{head: head, cut: true} }
 
 // of is an amount in use and its limit. With open, a limit of 0 means none.
 type of struct {
@@ -132,7 +136,26 @@ func (y yes) String() string {
 }
 
 // shown formats the value of a cell.
-func shown(v any) string { return OrNothing(fmt.Sprint(v)) }
+func shown(v any) string { return printable(OrNothing(fmt.Sprint(v))) }
+
+// printable replaces characters that a terminal may interpret. Text from the network, and names of
+// devices, may have any.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, text)
+}
+
+// clipped cuts text to a width.
+func clipped(text string, width int) string {
+	if runes := []rune(text); len(runes) > width {
+		return string(runes[:width-1]) + "…"
+	}
+	return text
+}
 
 // zero reports whether a value counts as zero for --nonzero.
 func zero(v any) bool {
@@ -171,12 +194,23 @@ func (t *table) hideZeros() {
 // print writes the table in the layout of SONiC's tools: headings, dashes, rows.
 func (t *table) print(w io.Writer) {
 	if t.title != "" {
-		fmt.Fprintln(w, t.title)
+		fmt.Fprintln(w, clipped(printable(t.title), Width))
 	}
-	if len(t.rows) == 0 {
+	for _, line := range t.body {
+		fmt.Fprintln(w, printable(line))
+	}
+	if len(t.rows) > 0 {
+		t.printRows(w)
+	} else if len(t.body) == 0 {
 		fmt.Fprintln(w, OrNothing(t.none))
-		return
 	}
+	for _, note := range t.notes {
+		fmt.Fprintln(w, prose.Wrap(printable(note), Width, "  "))
+	}
+}
+
+// printRows writes headings, dashes and rows.
+func (t *table) printRows(w io.Writer) {
 	var lines [][]string // one slice per column
 	for i, c := range t.columns {
 		cells := []string{c.head, ""}
@@ -188,6 +222,7 @@ func (t *table) print(w io.Writer) {
 		cells[1] = strings.Repeat("-", width)
 		lines = append(lines, cells)
 	}
+	t.fit(lines)
 	for line := range len(t.rows) + 2 {
 		var b strings.Builder
 		for i, c := range t.columns {
@@ -203,8 +238,38 @@ func (t *table) print(w io.Writer) {
 		}
 		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
 	}
-	for _, note := range t.notes {
-		fmt.Fprintln(w, prose.Wrap(note, Width, "  "))
+}
+
+// shortest is the width to which a column may be cut.
+const shortest = 8
+
+// fit cuts columns, the widest first, until the table fits Width. lines has one slice per column,
+// whose second element is as wide as the column.
+func (t *table) fit(lines [][]string) {
+	total := 2 * (len(lines) - 1)
+	for i := range lines {
+		total += len(lines[i][1])
+	}
+	for ; total > Width; total-- {
+		widest := -1
+		for i, c := range t.columns {
+			if c.cut && len(lines[i][1]) > shortest && (widest < 0 || len(lines[i][1]) > len(lines[widest][1])) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		lines[widest][1] = lines[widest][1][1:]
+	}
+	for i, c := range t.columns {
+		if !c.cut {
+			continue
+		}
+		width := len(lines[i][1])
+		for j, cell := range lines[i] {
+			lines[i][j] = clipped(cell, width)
+		}
 	}
 }
 

@@ -96,7 +96,7 @@ type DCBXControl struct {
 // DCBXFeature is the state of one feature.
 type DCBXFeature struct {
 	Feature     string `json:"feature" label:"feature" help:"Feature: pfc, ets or app"`
-	State       string `json:"state" help:"agreed: both ends have the same; peer: this end runs what the peer has; local: the peer runs what this end has, or has nothing to say; mismatch; refused: the switch can't run what the peer has; off; no-peer; multiple-peers"`
+	State       string `json:"state" help:"agreed: both ends have the same; peer: the peer's settings run; local: the port's own settings run, and the peer is to take them; waiting: the peer has yet to acknowledge, and what ran before still runs; off: disabled at one end; no-peer: the link partner sends no DCBX; absent: it does not send this feature; mismatch: the ends differ, and neither takes the other's; refused: the switch can't run what the peer has; peer-error: the peer reports an error; duplicate: the peer sends the feature twice; version: the peer speaks another version; multiple-peers: there are several peers, so DCBX is off"`
 	Why         string `json:"why" help:"Why it is in this state; empty: nothing to say"`
 	Operational bool   `json:"operational" metric:"sluice_dcbx_operational" help:"Whether the feature runs"`
 	Enabled     bool   `json:"enabled" help:"Whether this end has the feature enabled"`
@@ -111,8 +111,8 @@ type DCBXFeature struct {
 // Mismatch is one way in which the two ends can disagree.
 type Mismatch struct {
 	Kind    string `json:"kind" label:"kind" help:"What they disagree on: pfc, ets, app, version, multiple-peers, no-peer or refused"`
-	Active  bool   `json:"active" metric:"sluice_dcbx_mismatch" help:"Whether they do now"`
-	SinceNS int64  `json:"since_ns" help:"For how long; 0: they do not"`
+	Active  bool   `json:"active" metric:"sluice_dcbx_mismatch" help:"Whether they disagree now"`
+	SinceNS int64  `json:"since_ns" help:"For how long they have disagreed; 0: they do not"`
 	Text    string `json:"text" help:"What each end has, and who would have to change what"`
 }
 
