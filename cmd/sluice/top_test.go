@@ -26,12 +26,19 @@ type standIn struct {
 	t      *testing.T
 	path   string
 	silent atomic.Bool // does not answer
+	change func(*state.Switch)
 	server *http.Server
 }
 
 func newStandIn(t *testing.T) *standIn {
 	t.Helper()
-	s := &standIn{t: t, path: program.SocketPath(t)}
+	return newStandInWith(t, func(*state.Switch) {})
+}
+
+// newStandInWith returns a switch whose reports a function changes.
+func newStandInWith(t *testing.T, change func(*state.Switch)) *standIn {
+	t.Helper()
+	s := &standIn{t: t, path: program.SocketPath(t), change: change}
 	s.start()
 	t.Cleanup(s.stop)
 	return s
@@ -50,7 +57,9 @@ func (s *standIn) start() {
 			<-r.Context().Done()
 			return
 		}
-		_ = json.NewEncoder(w).Encode(standInReport(began))
+		report := standInReport(began)
+		s.change(report)
+		_ = json.NewEncoder(w).Encode(report)
 	})}
 	go s.server.Serve(listener)
 }

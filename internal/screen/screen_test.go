@@ -93,6 +93,7 @@ func TestGolden(t *testing.T) {
 	time.Local = time.UTC
 	before, now := twoReports()
 	richBefore, richNow := rich()
+	otherBefore, otherNow := disagreeing()
 	lost := "no switch answers at /run/sluice/sluice.sock: start one with `sluice run -c FILE`, or name its socket " +
 		"with --socket; retrying"
 	for name, v := range map[string]View{
@@ -102,6 +103,7 @@ func TestGolden(t *testing.T) {
 		"trouble":    {Now: richNow, Before: richBefore, Width: 80, Height: 24},
 		"small":      {Now: richNow, Before: richBefore, Width: 40, Height: 10, Scroll: 1},
 		"events":     {Now: richNow, Before: richBefore, Width: 80, Height: 24, Section: Events},
+		"dcbx":       {Now: otherNow, Before: otherBefore, Width: 80, Height: 24, Section: Events},
 		"plain":      {Now: richNow, Before: richBefore, Width: 80},
 		"silent":     {Now: now, Before: before, Trouble: lost, Silence: 5 * time.Second, Width: 80, Height: 24},
 		"never":      {Trouble: lost, Width: 80, Height: 24},
@@ -136,6 +138,31 @@ func golden(t *testing.T, name string, lines []Line) {
 	if b.String() != string(want) {
 		t.Errorf("is\n%s\n%s says\n%s\nif the first is right: go test ./internal/screen -update", b.String(), file,
 			want)
+	}
+}
+
+// disagreeing returns reports of a switch whose peers have other settings.
+func disagreeing() (before, now *state.Switch) {
+	before, now = twoReports()
+	now.Ports[0].DCBX = &state.DCBX{Mismatches: []state.Mismatch{
+		{Kind: "pfc", Active: true, SinceNS: 407e6, Text: "this end has priority 3, the peer \x1b[2J priority 4: change one"},
+		{Kind: "ets", Text: "no longer"}}}
+	now.Ports[2].DCBX = &state.DCBX{Mismatches: []state.Mismatch{
+		{Kind: "no-peer", Active: true, SinceNS: 3723e9, Text: "the link partner sends no DCBX"}}}
+	return before, now
+}
+
+// TestMismatch checks that a mismatch is bad news in the headline.
+func TestMismatch(t *testing.T) {
+	_, now := disagreeing()
+	v := View{Now: now, Width: 80, Height: 24}
+	lines := v.headline()
+	if want := (Line{"lossless drops: 0  DCBX: port1 pfc and 1 more", Bad}); len(lines) != 1 || lines[0] != want {
+		t.Errorf("%+v, want %+v", lines, want)
+	}
+	now.Ports[0].DCBX.Mismatches[0].Active, now.Ports[2].DCBX = false, nil
+	if lines := v.headline(); lines[0].Style != Good {
+		t.Errorf("%+v", lines)
 	}
 }
 

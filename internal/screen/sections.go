@@ -184,17 +184,19 @@ func (v *View) level(width int, l state.Level) (drawn, bytes string) {
 	return bar(width, l.Used, l.Peak, l.Limit), number(size*float64(l.Used)) + "/" + number(size*float64(l.Limit))
 }
 
-// event is something that happened to a class of a port.
+// event is something that happened at a port.
 type event struct {
 	ago  float64 // ns
 	port string
-	cos  int
+	to   string // the class that it happened to, or dcbx
 	what string
 	bad  bool
 }
 
+func class(cos int) string { return fmt.Sprintf("cos %d", cos) }
+
 // events shows recent events, the latest first: pauses sent and received, their ends, pause storms,
-// and losses.
+// losses, and mismatches that DCBX has found.
 func (v *View) events() (t table) {
 	var all []event
 	for i := range v.Now.Ports {
@@ -202,12 +204,15 @@ func (v *View) events() (t table) {
 		all = append(all, transitions(p.Name, "sent", p.PausedPeer)...)
 		all = append(all, transitions(p.Name, "received", p.Paused)...)
 		for _, s := range p.Storms {
-			all = append(all, event{float64(s.AgoNS), p.Name, int(s.CoS), stormEvent(s), s.Begins})
+			all = append(all, event{float64(s.AgoNS), p.Name, class(int(s.CoS)), stormEvent(s), s.Begins})
 		}
 	}
 	for _, a := range v.Now.Alarms {
 		ago := max(0, float64(v.Now.Time.Sub(a.Until))) // the loss may be newer than the report's time
-		all = append(all, event{ago, a.Port, a.CoS, fmt.Sprintf("LOST %d frames: %s", a.Frames, a.Reason), true})
+		all = append(all, event{ago, a.Port, class(a.CoS), fmt.Sprintf("LOST %d frames: %s", a.Frames, a.Reason), true})
+	}
+	for _, m := range v.Now.Mismatches() {
+		all = append(all, event{float64(m.SinceNS), m.Port, "dcbx", m.Kind + ": " + m.Text, true})
 	}
 	slices.SortStableFunc(all, func(a, b event) int { return cmp.Compare(a.ago, b.ago) })
 	if v.Height <= 0 {
@@ -220,7 +225,7 @@ func (v *View) events() (t table) {
 		if e.bad {
 			style = Bad
 		}
-		t.rows = append(t.rows, Line{c.line(span(e.ago), "ago  ", e.port, fmt.Sprintf("cos %d", e.cos), e.what), style})
+		t.rows = append(t.rows, Line{c.line(span(e.ago), "ago  ", e.port, e.to, e.what), style})
 	}
 	return t
 }
@@ -244,7 +249,7 @@ func transitions(port, direction string, history []state.Transition) (all []even
 			}
 			since[cos] = math.NaN()
 		}
-		all = append(all, event{ago, port, int(h.CoS), what, false})
+		all = append(all, event{ago, port, class(int(h.CoS)), what, false})
 	}
 	return all
 }
