@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v4"
+
+	"sluice/internal/state"
 )
 
 // The files of deploy/ are checked by the programs that use them, and against the metrics that a
@@ -194,7 +196,9 @@ func panelRules(t *testing.T) string {
 // TestAlertsHaveTheirCountersFromTheStart checks that an idle switch has every counter whose
 // increase an alert is about: Prometheus sees no increase from no series to its first value.
 func TestAlertsHaveTheirCountersFromTheStart(t *testing.T) {
-	scraped := scrape(t, serve(t, newFake(t, 2), nil))
+	f := newFake(t, 2)
+	f.discovery = func(r *state.Switch) { r.Ports[0].LLDP = new(state.LLDP) }
+	scraped := scrape(t, serve(t, f, nil))
 	asked := regexp.MustCompile(`increase\((\w+)(?:\{([^}]*)\})?\[`)
 	found := 0
 	for alert, expr := range alertRules(t) {
