@@ -39,6 +39,9 @@ const (
 	typeOrganizational    = 127
 
 	maxValue = 1<<9 - 1
+
+	// Organizational is the type of TLVs that begin with an OUI and a subtype.
+	Organizational = typeOrganizational
 )
 
 // Organizational TLVs that this package decodes: OUI and subtype, the first 4 bytes of the value.
