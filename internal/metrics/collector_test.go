@@ -364,7 +364,7 @@ func TestReloads(t *testing.T) {
 // Limits for a scrape of 64 ports.
 const (
 	manyPorts   = 64
-	mostBytes   = 1_100_000
+	mostBytes   = 1_200_000
 	longestTime = 20 * time.Millisecond
 )
 

@@ -125,6 +125,7 @@ func (f *fake) makeBusy(all bool) {
 		c.RXBytes, c.TXBytes, c.FloodCopies, c.Control, c.RXBursts = many*1000, many*1001, many/7, many/9, many/4
 		p.PFCReceived.Frames, p.PFCSent.Frames = many/3, many/5
 		if all {
+			c.Punted[0], c.Injected, c.InjectedBytes, c.InjectDropped = many, many, many*100, 3
 			c.ControlShort, c.ControlMalformed, c.ControlUnknown, c.ControlIgnored, c.DuplicateCompletions = 1, 2, 3, 4,
 				5
 			c.ControlMisaddressed = 8

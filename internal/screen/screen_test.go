@@ -145,7 +145,8 @@ func golden(t *testing.T, name string, lines []Line) {
 func disagreeing() (before, now *state.Switch) {
 	before, now = twoReports()
 	now.Ports[0].DCBX = &state.DCBX{Mismatches: []state.Mismatch{
-		{Kind: "pfc", Active: true, SinceNS: 407e6, Text: "this end has priority 3, the peer \x1b[2J priority 4: change one"},
+		{Kind: "pfc", Active: true, SinceNS: 407e6,
+			Text: "this end has priority 3, the peer \x1b[2J priority 4: change one"},
 		{Kind: "ets", Text: "no longer"}}}
 	now.Ports[2].DCBX = &state.DCBX{Mismatches: []state.Mismatch{
 		{Kind: "no-peer", Active: true, SinceNS: 3723e9, Text: "the link partner sends no DCBX"}}}

@@ -43,7 +43,7 @@ func dcbxTable(r *state.Switch) []table {
 		if d == nil {
 			continue
 		}
-		row := []any{p.Name, d.Version, d.Role, peerName(p), pfcText(d.Operational.PFC)}
+		row := []any{p.Name, d.Version, d.Role, peerName(&d.Peer), losslessText(p)}
 		for _, f := range []feature{pfcFeature, etsFeature, appFeature} {
 			row = append(row, featureState(d, f))
 		}
@@ -51,6 +51,18 @@ func dcbxTable(r *state.Switch) []table {
 		t.notes = append(t.notes, dcbxNotes(p)...)
 	}
 	return []table{t}
+}
+
+// losslessText lists the priorities that are lossless at a port now, whether DCBX or the
+// configuration says so.
+func losslessText(p *state.Port) string {
+	var all []int
+	for i := range p.ByCoS {
+		if c := &p.ByCoS[i]; c.Lossless && p.FlowControl != "off" {
+			all = append(all, c.CoS)
+		}
+	}
+	return cmp.Or(ranges(all), "none")
 }
 
 // featureState is the state of a feature, unless PEER says it: there is no peer, or several.
@@ -93,36 +105,21 @@ func featureOf(d *state.DCBX, f feature) *state.DCBXFeature {
 	return &state.DCBXFeature{}
 }
 
-// peerName names the peer of a port in a word.
-func peerName(p *state.Port) string {
-	switch p.DCBX.Peer.State {
-	case onePeer:
-		if n := neighborOf(p); n != nil {
-			return systemOf(n)
-		}
-	case manyPeers:
-		if p.LLDP != nil {
-			return fmt.Sprintf("%d peers", len(p.LLDP.Neighbors))
-		}
-	default:
-		return "none"
+// peerName names the peer of a port.
+func peerName(p *state.DCBXPeer) string {
+	switch {
+	case p.State == onePeer && len(p.Names) == 1:
+		return p.Names[0]
+	case p.State == manyPeers && len(p.Names) > 1:
+		return fmt.Sprintf("%d peers", len(p.Names))
 	}
-	return p.DCBX.Peer.State
-}
-
-// neighborOf returns the only neighbour of a port, or nil.
-func neighborOf(p *state.Port) *state.Neighbor {
-	if p.LLDP == nil || len(p.LLDP.Neighbors) != 1 {
-		return nil
-	}
-	return &p.LLDP.Neighbors[0]
+	return p.State
 }
 
 func dcbxDetails(r *state.Switch) (all []table) {
 	for i := range r.Ports {
 		if p := &r.Ports[i]; p.DCBX != nil {
-			all = append(all, dcbxSummary(p), pfcSides(p.DCBX), etsSides(p.DCBX), applicationSides(p.DCBX),
-				mismatchTable(p.DCBX))
+			all = append(all, dcbxSummary(p), pfcSides(p.DCBX), etsSides(p.DCBX), applicationSides(p.DCBX))
 		}
 	}
 	if len(all) == 0 {
@@ -137,10 +134,6 @@ func dcbxDetails(r *state.Switch) (all []table) {
 // dcbxSummary is what concerns all features of a port.
 func dcbxSummary(p *state.Port) table {
 	d := p.DCBX
-	version := fmt.Sprintf("%s (configured: %s)", d.Version, d.Configured)
-	if d.Why != "" {
-		version += ": " + d.Why
-	}
 	role := d.Role
 	switch {
 	case d.Source:
@@ -148,29 +141,31 @@ func dcbxSummary(p *state.Port) table {
 	case d.SourcePort != "":
 		role += ", with the settings that " + d.SourcePort + " took from its peer"
 	}
-	of := []fact{{"version", version}, {"role", role}, {"peer", peerText(p)}}
+	of := []fact{{"version", fmt.Sprintf("%s (%s)", d.Version, cmp.Or(d.Why, d.Configured))}, {"role", role},
+		{"peer", peerText(&d.Peer)},
+		{"lossless", fmt.Sprintf("%s (flow_control: %s)", losslessText(p), p.FlowControl)}}
 	if c := d.Peer.Control; c != nil {
 		of = append(of,
 			fact{"sequence", fmt.Sprintf("%d sent, acknowledged up to %d", c.Seq, c.PeerAck)},
 			fact{"peer's sequence", fmt.Sprintf("%d received, acknowledged up to %d", c.PeerSeq, c.Ack)},
-			fact{"control version", fmt.Sprintf("%d, at most %d", c.OperVersion, c.MaxVersion)})
+			fact{"peer's version", fmt.Sprintf("%d, at most %d", c.OperVersion, c.MaxVersion)})
+	}
+	for _, m := range d.Mismatches {
+		if m.Active {
+			of = append(of, fact{"mismatch", fmt.Sprintf("%s, for %v: %s", m.Kind, age(m.SinceNS), m.Text)})
+		}
 	}
 	return table{title: p.Name + ":", body: facts(of)}
 }
 
-func peerText(p *state.Port) string {
-	switch p.DCBX.Peer.State {
+func peerText(p *state.DCBXPeer) string {
+	switch p.State {
 	case onePeer:
-		if n := neighborOf(p); n != nil {
-			return fmt.Sprintf("%s, %s; LLDPDU received %v ago, valid for %v", systemOf(n), n.PortID,
-				age(n.LLDPDU.AgeNS), seconds(n.TTLNS))
-		}
+		return peerName(p)
 	case manyPeers:
-		return "several, so DCBX is off: `sluice show lldp neighbors --port " + p.Name + "` lists them"
-	default:
-		return "none: no LLDPDU with DCBX has arrived, or the last one has expired"
+		return "several, so DCBX is off: " + strings.Join(p.Names, ", ")
 	}
-	return p.DCBX.Peer.State
+	return "none: no neighbour sends DCBX"
 }
 
 // sides returns the table of a feature, with a column for each end and for what runs, and the flags
@@ -182,7 +177,9 @@ func sides(d *state.DCBX, of feature, further ...string) table {
 	for _, head := range append(further, "OPERATIONAL") {
 		t.columns = append(t.columns, text(head))
 	}
-	if f.Why != "" {
+	disagree := func(m state.Mismatch) bool { return m.Active && m.Kind == of.name }
+	said := d.Peer.State != onePeer || slices.ContainsFunc(d.Mismatches, disagree) // in the summary
+	if f.Why != "" && !said {
 		t.body = wrapped(f.Why, Width)
 	}
 	flag := func(name string, local, peer bool, runs string) {
@@ -339,17 +336,4 @@ func ranges(numbers []int) string {
 		i = last + 1
 	}
 	return strings.Join(words, ",")
-}
-
-// mismatchTable says in sentences what the two ends disagree on.
-func mismatchTable(d *state.DCBX) table {
-	t := table{title: "Mismatches:", none: "none"}
-	var all []fact
-	for _, m := range d.Mismatches {
-		if m.Active {
-			all = append(all, fact{m.Kind, fmt.Sprintf("for %v: %s", age(m.SinceNS), m.Text)})
-		}
-	}
-	t.body = facts(all)
-	return t
 }

@@ -60,8 +60,7 @@ func neighbor(name, port string, last byte) state.Neighbor {
 				"\x00\x80\xc2\x09\x00\x00\x01\x00\x00\x32\x32\x00\x00\x00\x00\x00\x00\x02\x02\x00\x00\x00\x00\x00\x00"),
 			tlv(127, "IEEE PFC configuration", "not willing; priorities 3; at most 8", "\x00\x80\xc2\x0b\x08\x08"),
 			tlv(127, "unknown", "", "\x00\x1b\x21\x09\xde\xad"),
-			tlv(0, "end", "", ""),
-		)}
+			tlv(0, "end", "", ""))}
 }
 
 // converged are the settings of FCoE: PFC for priority 3 and half of the bandwidth.
@@ -104,70 +103,128 @@ func lossless(priorities ...int) state.DCBSettings {
 	return state.DCBSettings{PFC: &state.PFCSettings{Priorities: priorities, Capability: 4}}
 }
 
+// named is a peer whose name does not fit its column.
+const named = "server-1.storage.example.com (00:1b:21:d9:d5:70)"
+
+// source returns DCBX of a port that takes the settings of its peer.
+func source() *state.DCBX {
+	d := &state.DCBX{Configured: "auto", Version: "ieee",
+		Why:  "auto: the peer sends IEEE and CEE, and IEEE is preferred",
+		Role: "upstream", Source: true, Peer: state.DCBXPeer{State: "one", Names: []string{"n5k-a (Ethernet1/1)"}},
+		Features: features("peer", "peer", "agreed"), Mismatches: mismatches(nil),
+		Local: lossless(), Remote: converged(), Operational: converged()}
+	d.Features[0].Why = "the peer's 3 runs instead of the port's none"
+	d.Recommended.ETS = d.Remote.ETS
+	d.Local.ETS = &state.ETSSettings{Capability: 8, TrafficClasses: []state.TrafficClass{
+		{TC: 0, Priorities: []int{0, 1, 2, 3, 4, 5, 6}, Bandwidth: 100, Algorithm: "ets"},
+		{TC: 1, Priorities: []int{7}, Algorithm: "strict"}}}
+	d.Local.Applications = converged().Applications
+	return d
+}
+
+// unequal returns DCBX of a port whose peer has other settings, by CEE.
+func unequal() *state.DCBX {
+	d := &state.DCBX{Configured: "cee", Version: "cee", Why: "configured", Role: "downstream",
+		SourcePort: "eth0", Peer: state.DCBXPeer{State: "one", Names: []string{named},
+			Control: &state.DCBXControl{Seq: 3, Ack: 2, PeerSeq: 2, PeerAck: 2}},
+		Features: features("mismatch", "agreed", "mismatch"),
+		Local:    converged(), Remote: converged(),
+		Operational: state.DCBSettings{PFC: lossless().PFC, ETS: converged().ETS},
+		Mismatches: mismatches(map[string]string{
+			"pfc": named + ": this port has 3, the peer 4-6: neither is willing: configure both alike, or make one " +
+				"willing",
+			"app": named + ": this port has ethertype 0x8906 with priority 3, the peer ethertype 0x8906 with " +
+				"priority 4: neither is willing: configure both alike, or make one willing"})}
+	d.Features[0].Why = "the same as the mismatch"
+	d.Remote.PFC = &state.PFCSettings{Priorities: []int{4, 5, 6}, Capability: 8}
+	d.Remote.Applications = []state.Application{
+		{Name: "fcoe", Selector: "ethertype", Protocol: 0x8906, Priority: 4},
+		{Name: "iscsi", Selector: "tcp", Protocol: 3260, Priority: 4}, {Selector: "dscp", Protocol: 46, Priority: 5}}
+	return d
+}
+
+// alone returns DCBX of a port without a peer, or with one that does not count, in a state.
+func alone(how string, peer state.DCBXPeer, kind, text string) *state.DCBX {
+	d := &state.DCBX{Configured: "auto", Version: "ieee", Role: "manual",
+		Why:  "auto: IEEE until the peer sends only an older version",
+		Peer: peer, Features: features(how, how, how), Local: converged(), Operational: lossless(),
+		Mismatches: mismatches(map[string]string{kind: text})}
+	d.Features[0].Why = "why PFC is " + how
+	return d
+}
+
+// refused returns DCBX of a port that can't run what was agreed.
+func refused() *state.DCBX {
+	d := unequal()
+	d.Version, d.Configured, d.Features = "ieee", "auto", features("refused", "agreed", "absent")
+	d.Peer = state.DCBXPeer{State: "one", Names: []string{"server-2 (1)"}}
+	d.Why, d.Remote.Applications = "auto: the peer sends IEEE", nil
+	d.Mismatches = mismatches(map[string]string{
+		"refused": "server-2 (1): the switch cannot run what was agreed: priorities 3,4 need 412 cells of headroom " +
+			"more than memory.buffers has: raise it to 32768"})
+	return d
+}
+
+// otherVersion returns DCBX of a port whose peer speaks another version.
+func otherVersion() *state.DCBX {
+	d := alone("version", state.DCBXPeer{State: "one", Names: []string{"n5k-b (Ethernet1/2)"},
+		Control: &state.DCBXControl{Seq: 1}}, "", "")
+	d.Configured, d.Version, d.Why = "cin", "cin", "configured"
+	d.Mismatches = mismatches(map[string]string{
+		"ets": "this port has TC 1 (3) 50 %, the peer TC 1 (3) 60 %: neither is willing",
+		"version": "n5k-b (Ethernet1/2): this port speaks CIN, the peer does not: configure the same version at both " +
+			"ends"})
+	return d
+}
+
 // discovered returns a switch with a port in each state that discovery knows.
 func discovered() *state.Switch {
 	lldp := func(neighbors ...state.Neighbor) *state.LLDP {
 		sent := pdu(3*second, tlv(1, "chassis ID", "02:00:00:00:00:01 (mac)", "\x04\x02\x00\x00\x00\x00\x01"),
 			tlv(2, "port ID", "eth0 (interface name)", "\x05eth0"), tlv(3, "TTL", "121 s", "\x00\x79"),
 			tlv(0, "end", "", ""))
+		sent.TLVs = sent.TLVs[:3] // the end need not be there
 		return &state.LLDP{Mode: "rxtx", Sent: 125, Received: 124, LastSent: &sent, Neighbors: neighbors}
 	}
-	core := state.DCBX{Configured: "auto", Version: "ieee", Why: "the peer sends IEEE and CEE, and IEEE is preferred",
-		Role: "upstream", Source: true, Peer: state.DCBXPeer{State: "one"}, Features: features("peer", "peer", "local"),
-		Mismatches: mismatches(nil), Local: lossless(), Remote: converged(), Operational: converged()}
-	core.Recommended.ETS = core.Remote.ETS
-	core.Local.ETS = &state.ETSSettings{Capability: 8, TrafficClasses: []state.TrafficClass{
-		{TC: 0, Priorities: []int{0, 1, 2, 3, 4, 5, 6}, Bandwidth: 100, Algorithm: "ets"},
-		{TC: 1, Priorities: []int{7}, Algorithm: "strict"}}}
-	core.Local.Applications = converged().Applications
-	server := state.DCBX{Configured: "cee", Version: "cee", Why: "it is configured", Role: "downstream",
-		SourcePort: "eth0",
-		Peer:       state.DCBXPeer{State: "one", Control: &state.DCBXControl{Seq: 3, Ack: 2, PeerSeq: 2, PeerAck: 3}},
-		Features:   features("mismatch", "agreed", "mismatch"),
-		Local:      converged(), Remote: converged(),
-		Operational: state.DCBSettings{PFC: lossless().PFC, ETS: converged().ETS},
-		Mismatches: mismatches(map[string]string{
-			"pfc": "this end has priority 3, the peer has priority 4: change the peer, or make it willing",
-			"app": "this end has fcoe at priority 3, the peer at priority 4: change the peer"})}
-	server.Features[0].Why = "neither end is willing, and their priorities differ"
-	server.Remote.PFC = &state.PFCSettings{Priorities: []int{4, 5, 6}, Capability: 8}
-	server.Remote.Applications = []state.Application{
-		{Name: "fcoe", Selector: "ethertype", Protocol: 0x8906, Priority: 4},
-		{Name: "iscsi", Selector: "tcp", Protocol: 3260, Priority: 4}, {Selector: "dscp", Protocol: 46, Priority: 5}}
-	alone := state.DCBX{Configured: "auto", Version: "ieee", Why: "no peer has been seen", Role: "manual",
-		Peer: state.DCBXPeer{State: "none"}, Features: features("no-peer", "no-peer", "no-peer"), Local: converged(),
-		Operational: lossless(), Mismatches: mismatches(map[string]string{
-			"no-peer": "the link partner sends no DCBX: turn it on there, or set `dcbx: {version: off}` on this port"})}
-	crowd := alone
-	crowd.Peer.State, crowd.Features = "multiple", features("multiple-peers", "multiple-peers", "multiple-peers")
-	crowd.Mismatches = mismatches(map[string]string{
-		"multiple-peers": "2 systems send DCBX on this link, and DCBX needs exactly one: remove the device between"})
-	small := server
-	small.Version, small.Configured, small.Features = "ieee", "auto", features("refused", "agreed", "absent")
-	small.Peer.Control, small.Remote.Applications = nil, nil
-	small.Mismatches = mismatches(map[string]string{
-		"refused": "priorities 3,4 need 412 cells of headroom more than memory.buffers has: raise it to 32768"})
-	old := alone
-	old.Configured, old.Version, old.Features = "cin", "cin", features("version", "version", "version")
-	old.Peer = state.DCBXPeer{State: "one", Control: &state.DCBXControl{Seq: 1}}
-	old.Mismatches = mismatches(map[string]string{"ets": "this end gives TC 1 50 %, the peer 60 %: change one",
-		"version": "this end sends CIN, the peer IEEE: set `version: auto`"})
+	none := alone("no-peer", state.DCBXPeer{State: "none"}, "no-peer",
+		"no neighbour sends LLDP, so the port does no PFC: turn on DCBX at the link partner, or write "+
+			"`dcbx: {version: off}` for the port")
+	crowd := alone("multiple-peers",
+		state.DCBXPeer{State: "multiple", Names: []string{hostile, "54:7f:ee:0c:11:77 (Ethernet1/3)"}},
+		"multiple-peers",
+		"2 neighbours speak DCBX, and it works between two ends only: remove the bridge or hub between them")
 	evil := neighbor(hostile, hostile, 0x66)
 	evil.PortDescription, evil.LLDPDU.TLVs[4].Wrong = hostile, "not text: "+hostile
 	nameless := neighbor("", "Ethernet1/3", 0x77)
 	nameless.EnabledCapabilities = []string{"station", "tpmr"}
 	broken := &state.LLDP{Mode: "tx", Sent: 5, Malformed: 7, BadTLVs: 2, AgedOut: 1, NoRoom: 3,
 		LastProblem: "the port ID is not 1 to 255 bytes long " + hostile[:20]}
-	return &state.Switch{Ports: []state.Port{
-		{Name: "eth0", LLDP: lldp(neighbor("n5k-a", "Ethernet1/1", 0x01)), DCBX: &core},
-		{Name: "eth1", LLDP: lldp(neighbor("server-1.storage.example.com", "00:1b:21:d9:d5:70", 0x02)), DCBX: &server},
-		{Name: "eth2", LLDP: lldp(), DCBX: &alone},
-		{Name: "eth3", LLDP: lldp(nameless, evil), DCBX: &crowd},
-		{Name: "eth4", LLDP: lldp(neighbor("server-2", "1", 0x04)), DCBX: &small},
+	r := &state.Switch{Ports: []state.Port{
+		{Name: "eth0", LLDP: lldp(neighbor("n5k-a", "Ethernet1/1", 0x01)), DCBX: source()},
+		{Name: "eth1", LLDP: lldp(neighbor("server-1.storage.example.com", "00:1b:21:d9:d5:70", 0x02)),
+			DCBX: unequal()},
+		{Name: "eth2", LLDP: lldp(), DCBX: none},
+		{Name: "eth3", LLDP: lldp(nameless, evil), DCBX: crowd},
+		{Name: "eth4", LLDP: lldp(neighbor("server-2", "1", 0x04)), DCBX: refused()},
 		{Name: "eth5", LLDP: broken},
-		{Name: "eth6", LLDP: lldp(neighbor("n5k-b", "Ethernet1/2", 0x06)), DCBX: &old},
+		{Name: "eth6", LLDP: lldp(neighbor("n5k-b", "Ethernet1/2", 0x06)), DCBX: otherVersion()},
 		{Name: "eth7"},
 	}}
+	runs(r)
+	return r
+}
+
+// runs makes the priorities that DCBX agreed lossless at the ports.
+func runs(r *state.Switch) {
+	for i := range r.Ports {
+		p := &r.Ports[i]
+		p.FlowControl = "auto"
+		for cos := range 8 {
+			agreed := p.DCBX != nil && p.DCBX.Operational.PFC != nil &&
+				slices.Contains(p.DCBX.Operational.PFC.Priorities, cos)
+			p.ByCoS = append(p.ByCoS, state.CoS{CoS: cos, Lossless: agreed})
+		}
+	}
 }
 
 // drawn returns the text of a view of some ports, or of all.

@@ -243,6 +243,9 @@ func dump(d *state.LLDPDU) (lines []string) {
 	at := 0
 	for i := range d.TLVs {
 		t := &d.TLVs[i]
+		if t.Type == tlvEnd {
+			break
+		}
 		length := len(t.Hex) / 2
 		end := min(at+tlvHeader+length, len(bytes))
 		head := fmt.Sprintf("%s (type %d, %s)", t.Name, t.Type, prose.Count(length, "byte"))
@@ -255,9 +258,12 @@ func dump(d *state.LLDPDU) (lines []string) {
 		lines = append(lines, hexLines(bytes, at, end)...)
 		at = end
 	}
+	if at+tlvHeader <= len(bytes) && bytes[at] == tlvEnd && bytes[at+1] == 0 {
+		lines = append(append(lines, "  end"), hexLines(bytes, at, at+tlvHeader)...)
+		at += tlvHeader
+	}
 	if at < len(bytes) {
-		lines = append(lines, "  after the end:")
-		lines = append(lines, hexLines(bytes, at, len(bytes))...)
+		lines = append(append(lines, "  after the end"), hexLines(bytes, at, len(bytes))...)
 	}
 	return lines
 }

@@ -6,12 +6,12 @@ type LLDP struct {
 	Mode        string `json:"mode" help:"Whether the port sends and receives LLDPDUs: rxtx, tx, rx or off"`
 	Sent        uint64 `json:"sent" metric:"sluice_lldp_frames_total{direction=sent}" help:"LLDPDUs sent"`
 	Received    uint64 `json:"received" metric:"sluice_lldp_frames_total{direction=received}" help:"LLDPDUs received, including those discarded"`
-	Discarded   uint64 `json:"discarded" metric:"sluice_lldp_discarded_frames_total" help:"LLDPDUs received and discarded: malformed, or from a neighbour for which there is no room"`
-	Malformed   uint64 `json:"malformed" metric:"sluice_lldp_malformed_frames_total" help:"LLDPDUs received that break a rule of IEEE 802.1AB"`
-	BadTLVs     uint64 `json:"bad_tlvs" metric:"sluice_lldp_discarded_tlvs_total" help:"TLVs discarded in LLDPDUs that were otherwise accepted"`
+	Discarded   uint64 `json:"discarded" metric:"sluice_lldp_discarded_frames_total,rare" help:"LLDPDUs received and discarded: malformed, or from a neighbour for which there is no room"`
+	Malformed   uint64 `json:"malformed" metric:"sluice_lldp_malformed_frames_total,rare" help:"LLDPDUs received that break a rule of IEEE 802.1AB"`
+	BadTLVs     uint64 `json:"bad_tlvs" metric:"sluice_lldp_discarded_tlvs_total,rare" help:"TLVs discarded in LLDPDUs that were otherwise accepted"`
 	UnknownTLVs uint64 `json:"unknown_tlvs" help:"TLVs of unknown type received; they are kept, but have no effect"`
 	AgedOut     uint64 `json:"aged_out" metric:"sluice_lldp_aged_out_neighbors_total" help:"Neighbours forgotten because their TTL had run out"`
-	NoRoom      uint64 `json:"no_room" metric:"sluice_lldp_refused_neighbors_total" help:"LLDPDUs of neighbours for which the port had no room"`
+	NoRoom      uint64 `json:"no_room" metric:"sluice_lldp_refused_neighbors_total,rare" help:"LLDPDUs of neighbours for which the port had no room"`
 	LastProblem string `json:"last_problem" help:"What was wrong with the last malformed LLDPDU or TLV; empty: none was malformed"`
 
 	LastSent  *LLDPDU    `json:"last_sent" help:"The last LLDPDU sent; null: none was sent"`
@@ -78,15 +78,16 @@ type DCBX struct {
 
 // DCBXPeer is the state of the exchange with the peer.
 type DCBXPeer struct {
-	State string `json:"state" help:"none: no LLDPDU with DCBX; one: a peer; multiple: several, so DCBX is off"`
+	State string   `json:"state" help:"none: no neighbour sends DCBX; one: one does; multiple: several do, so DCBX is off"`
+	Names []string `json:"names" help:"Neighbours that send DCBX: the system name of each, or else its chassis ID, and its port"`
 	// Control is nil for IEEE, which has no numbers.
 	Control *DCBXControl `json:"control" help:"Sequence numbers of the older versions; null with IEEE"`
 }
 
 // DCBXControl has the numbers of the control sub-TLV (CEE 1.01, CIN 1.00).
 type DCBXControl struct {
-	OperVersion uint8  `json:"oper_version" help:"Operating version"`
-	MaxVersion  uint8  `json:"max_version" help:"Highest version"`
+	OperVersion uint8  `json:"oper_version" help:"The peer's operating version"`
+	MaxVersion  uint8  `json:"max_version" help:"The highest version that the peer has"`
 	Seq         uint32 `json:"seq" help:"Sequence number sent: of the latest change of this end"`
 	Ack         uint32 `json:"ack" help:"Acknowledgement number sent: of the peer's latest change"`
 	PeerSeq     uint32 `json:"peer_seq" help:"Sequence number received"`

@@ -98,6 +98,7 @@ type Port struct {
 	Sources Sources `json:"sources" help:"Frames with an anomalous source address"`
 	PFC     PFC     `json:"pfc" help:"Pauses of all classes together"`
 	Control Control `json:"control" help:"MAC control frames received"`
+	Own     Own     `json:"own" help:"Frames that the switch itself receives and sends, such as LLDPDUs, without MAC control frames"`
 	Driver  Driver  `json:"driver" help:"Counters of its driver"`
 	Buffers Buffers `json:"buffers" help:"Where its frame buffers are"`
 
@@ -238,6 +239,15 @@ type Control struct {
 	Unknown      uint64 `json:"unknown" metric:"sluice_port_control_faults_total{reason=unknown},rare" help:"MAC control frames with an unknown opcode, ignored"`
 	Ignored      uint64 `json:"ignored" metric:"sluice_port_control_faults_total{reason=ignored},rare" help:"PFC or PAUSE frames that the port does not use, ignored"`
 	Misaddressed uint64 `json:"misaddressed" metric:"sluice_port_control_faults_total{reason=misaddressed},rare" help:"MAC control frames addressed neither to 01-80-C2-00-00-01 nor to the port's own address, ignored"`
+}
+
+// Own counts frames that the switch itself receives and sends, other than MAC control frames.
+// Received ones that it has no time or room for are in Drops, as punt_rate and punt_full.
+type Own struct {
+	Received  uint64 `json:"received" metric:"sluice_port_own_frames_total{direction=received},rare" help:"Frames handed to the control plane"`
+	Sent      uint64 `json:"sent" metric:"sluice_port_own_frames_total{direction=sent},rare" help:"Frames of the control plane that were sent"`
+	SentBytes uint64 `json:"sent_bytes" help:"Bytes of these"`
+	Dropped   uint64 `json:"dropped" metric:"sluice_port_own_dropped_frames_total,rare" help:"Frames of the control plane that were not sent: the port had no link, or its queue for them was full"`
 }
 
 // Driver has the counters of a port's driver (pmd.Stats) since the port was last opened.
