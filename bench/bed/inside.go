@@ -71,7 +71,8 @@ func (s *InsideSwitch) build(text string, site Site) (err error) {
 		return err
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	if err := site.Namespace.Do(func() (err error) { s.Running, err = control.New(c, quiet); return err }); err != nil {
+	start := func() (err error) { s.Running, err = control.New(c, "lab", quiet); return err }
+	if err := site.Namespace.Do(start); err != nil {
 		return err
 	}
 	s.reloader = console.NewReloader(s.Running, quiet)

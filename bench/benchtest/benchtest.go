@@ -159,7 +159,7 @@ func runSwitch(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	s, err := control.New(c, slog.Default())
+	s, err := control.New(c, "lab", slog.Default())
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func startSwitch(l *netns.Lab, c *config.Config, prepare func() error) (*labSwit
 			return nil, err
 		}
 	}
-	if err := home.Do(func() (err error) { s.Switch, err = control.New(c, labLog()); return err }); err != nil {
+	if err := home.Do(func() (err error) { s.Switch, err = control.New(c, "lab", labLog()); return err }); err != nil {
 		return nil, err
 	}
 	var ctx context.Context

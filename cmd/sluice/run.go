@@ -75,7 +75,7 @@ func (o *runOptions) run(c *cobra.Command) error {
 		return err
 	}
 	endpoint := metrics.Listen(metricsPlace(configuration))
-	s, err := control.New(configuration, log)
+	s, err := control.New(configuration, version, log)
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,12 @@ type ETSTable = ets.Table
 // AgreedName is the name of the profile of a port that sends as its peer recommends.
 const AgreedName = "dcbx"
 
+// Equal reports whether two agreements are the same.
+func (a *Agreed) Equal(b *Agreed) bool {
+	same := a.ETS == b.ETS || a.ETS != nil && b.ETS != nil && *a.ETS == *b.ETS
+	return a.PFC == b.PFC && same
+}
+
 // AtRates returns facts of links of which only the rates are known, in bit/s by device.
 func AtRates(rates map[string]uint64) map[string]LinkFacts {
 	facts := make(map[string]LinkFacts, len(rates))
@@ -84,8 +90,8 @@ func (c *Config) Keeps(p *Port, cos int) (headroom, frame int) {
 	return p.HeadroomOf(c.Class(cos)), frame
 }
 
-// priorities returns the numbers of the bits that are set.
-func priorities(set uint8) (all []int) {
+// Priorities returns the numbers of the bits that are set.
+func Priorities(set uint8) (all []int) {
 	for ; set != 0; set &= set - 1 {
 		all = append(all, bits.TrailingZeros8(set))
 	}
@@ -229,7 +235,7 @@ func (c *Config) steps(facts map[string]LinkFacts) (all []step) {
 			continue
 		}
 		if more := a.PFC &^ c.source.lossless; more != 0 && p.FlowControl == FlowAuto {
-			all = append(all, step{p.Device, FeaturePFC, priorities(more)})
+			all = append(all, step{p.Device, FeaturePFC, Priorities(more)})
 		}
 		if a.ETS != nil {
 			all = append(all, step{p.Device, FeatureETS, nil})

@@ -18,6 +18,7 @@ import (
 	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/discovery"
 	"sluice/internal/memory"
 	"sluice/internal/state"
 	"sluice/internal/transmitter"
@@ -42,6 +43,7 @@ const (
 // Switch is a switch on real devices.
 type Switch struct {
 	log           *slog.Logger
+	version       string // of the program
 	memory        *umem.Memory
 	transmitter   *transmitter.Transmitter // nil: none
 	noTransmitter error                    // why there is none although the configuration wants one
@@ -53,25 +55,29 @@ type Switch struct {
 
 	// Owned by Run's goroutine.
 	config     *config.Config
-	rates      map[string]uint64 // of links, bit/s, by device: the rates that config is fitted to
-	reported   map[string]uint64 // last rate that each device reported, bit/s; forgotten when the device goes
-	ports      []*port           // in the order of config
-	plan       dataplane.Plan    // the next one to publish
-	stopping   dataplane.Drain   // drain state of all ports in plan
+	facts      map[string]config.LinkFacts // of links, by device: what config is fitted to
+	reported   map[string]uint64           // last rate that each device reported, bit/s; forgotten when the device goes
+	ports      []*port                     // in the order of config
+	plan       dataplane.Plan              // the next one to publish
+	stopping   dataplane.Drain             // drain state of all ports in plan
 	events     <-chan afxdp.LinkEvent
 	links      map[string]afxdp.LinkEvent // the latest event of each device
 	failed     chan error                 // from workers that could not run
 	changing   bool                       // a reload is under way
 	unrestored []*afxdp.Settings          // of devices whose settings could not be restored yet
 	held       map[int]io.Closer          // closed drivers whose buffers the kernel may still use, by port number
+	listening  *time.Ticker               // runs while LLDP is on
+	settled    uint64                     // discovery.Serial as of the last look at its agreements
 
 	// Shared.
-	running atomic.Pointer[running]
-	ready   atomic.Bool
-	orders  chan order // for Run's goroutine
-	alarms  alarms
-	cleared atomic.Pointer[Cleared] // nil: counters were never cleared
-	final   *State                  // set when Run has ended
+	began     time.Time         // time 0 of discovery
+	discovery *discovery.System // only Run's goroutine changes it
+	running   atomic.Pointer[running]
+	ready     atomic.Bool
+	orders    chan order // for Run's goroutine
+	alarms    alarms
+	cleared   atomic.Pointer[Cleared] // nil: counters were never cleared
+	final     *State                  // set when Run has ended
 
 	turned    atomic.Pointer[time.Time] // last call of turn; nil: none yet
 	ended     chan struct{}             // closed when the workers have ended
@@ -130,26 +136,30 @@ func (p *PortInfo) Sender() (who string, why error) {
 func (p *PortInfo) SameDriver(was *PortInfo) bool { return p.driver == was.driver }
 
 // New makes a switch and maps its memory. It reads the devices, but changes nothing there before
-// Run.
-func New(c *config.Config, log *slog.Logger) (*Switch, error) {
-	return newSwitch(c, log, afxdp.LinkSpeed)
+// Run. version is that of the program, which the switch tells its neighbours.
+func New(c *config.Config, version string, log *slog.Logger) (*Switch, error) {
+	return newSwitch(c, version, log, afxdp.LinkSpeed)
 }
 
 // newSwitch is New with a function that returns the rate of a device's link, like afxdp.LinkSpeed.
-func newSwitch(c *config.Config, log *slog.Logger, linkSpeed func(device string) (rate uint64, nominal bool)) (*Switch,
-	error) {
+func newSwitch(file *config.Config, version string, log *slog.Logger,
+	linkSpeed func(device string) (rate uint64, nominal bool)) (*Switch, error) {
 	s := &Switch{
-		log: log, linkSpeed: linkSpeed, read: memory.Read, orders: make(chan order), ended: make(chan struct{}),
+		log: log, version: version, linkSpeed: linkSpeed,
+		read: memory.Read, orders: make(chan order), ended: make(chan struct{}),
 		links: make(map[string]afxdp.LinkEvent), held: make(map[int]io.Closer),
-		ring: RingSize(c), reported: make(map[string]uint64),
+		ring: RingSize(file), reported: make(map[string]uint64),
+		began: time.Now(), listening: time.NewTicker(listenInterval),
 	}
-	f, err := s.fit(c)
+	s.discovery = discovery.New(log, s.inject)
+	s.listening.Stop()
+	f, err := s.fit(file)
 	if err != nil {
 		return nil, err
 	}
-	s.config, s.rates = f.config, f.rates // misfits show when their links come up
-	s.announceAll(c)
-	c = s.config
+	s.config, s.facts = f.config, f.facts // misfits show when their links come up
+	s.announceAll(file)
+	c := s.config
 	if s.cpus, err = workerCPUs(c); err != nil {
 		return nil, err
 	}
@@ -171,7 +181,7 @@ func newSwitch(c *config.Config, log *slog.Logger, linkSpeed func(device string)
 		return nil, errors.Join(err, s.unmapMemory())
 	}
 	s.running.Store(&running{c, s.ports})
-	return s, nil
+	return s, s.introduce(file, nil)
 }
 
 // newPort makes a port whose device is not open.
@@ -233,6 +243,8 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 			if o.done <- err; !errors.Is(err, errStuck) {
 				err = nil // returned to the caller of order
 			}
+		case <-s.listening.C:
+			err = s.discover()
 		case <-retry.C:
 			s.reportStorms()
 			s.reconsiderTX()
@@ -365,6 +377,8 @@ type PortState struct {
 	PortInfo
 	dataplane.PortSnapshot
 	Driver pmd.Stats
+	LLDP   *state.LLDP // nil: off
+	DCBX   *state.DCBX
 }
 
 // State returns the state of the switch while Run runs. Any goroutine may call it.
@@ -400,6 +414,7 @@ func (s *Switch) stateOf(now *running) (*State, error) {
 		if p.PortInfo = *ports[i].info.Load(); p.driver != nil {
 			p.Driver = p.driver.Stats()
 		}
+		p.LLDP, p.DCBX = s.discovery.Report(s.now(), p.PortInfo.Name)
 	}
 	return state, nil
 }

@@ -24,6 +24,7 @@ const (
 // some of that could not be sent. Links are still followed meanwhile.
 func (s *Switch) drain() error {
 	s.log.Info("draining")
+	s.discovery.Shutdown(s.now(), "")
 	err := s.closeDead()
 	for _, step := range []struct {
 		drain dataplane.Drain

@@ -8,6 +8,7 @@ import (
 	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/punt"
 	"sluice/internal/umem"
 	"sluice/pfc"
 )
@@ -118,6 +119,9 @@ func portParams(c *config.Config, port *config.Port, ring int) dataplane.PortPar
 	p.Receiver = pfc.ReceiverParams{Priorities: honoured, Speed: port.LinkSpeed}
 	if honoured != 0 || port.FlowControl == config.FlowAuto { // storms count on while no priority is agreed
 		p.Watchdog = watchdog(&c.Watchdog, honoured)
+	}
+	if c.LLDP.Enabled && port.LLDP != config.LLDPOff {
+		p.Punt = []punt.Subscription{punt.SubscribeLLDP(lldpLimit)}
 	}
 	return p
 }

@@ -37,6 +37,9 @@ func (s *Switch) reload(file *config.Config) error {
 	}
 	s.log.Info("configuration reloaded", "ports", len(s.ports))
 	s.announceAll(file)
+	if err := s.introduce(file, f.refusals); err != nil {
+		return err
+	}
 	for _, p := range s.ports {
 		s.warnOfStalls(p)
 		s.stopOwnPause(p)
@@ -76,7 +79,7 @@ func (s *Switch) change(f fitting) (came []*port, err error) {
 		return nil, err
 	}
 	came = s.take(next, numbers)
-	s.rates = f.rates
+	s.facts = f.facts
 	s.holdDown(f.misfits)
 	s.plan.Generation = generation
 	if err := s.publish(); err != nil {
@@ -185,6 +188,9 @@ func (s *Switch) dismiss(next *config.Config) error {
 	}
 	if len(leaving) == 0 {
 		return nil
+	}
+	for _, p := range leaving {
+		s.discovery.Shutdown(s.now(), p.Device)
 	}
 	if err := s.publish(); err != nil {
 		return err

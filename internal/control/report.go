@@ -96,6 +96,7 @@ func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 		Control: state.Control{Frames: p.Control, Short: p.ControlShort, Malformed: p.ControlMalformed,
 			Unknown: p.ControlUnknown, Ignored: p.ControlIgnored, Misaddressed: p.ControlMisaddressed,
 		},
+		Own: ownOf(&p.PortCounters),
 		PFC: state.PFC{Frames: p.PFCSent.Frames, Received: p.PFCReceived.Frames},
 		Sources: state.Sources{
 			Moved: p.Sources[bridge.Moved].Frames, NoRoom: p.Sources[bridge.NoRoom].Frames,
@@ -105,6 +106,7 @@ func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 		Watchdog:   watchdogOf(&p.Guard),
 		PausedPeer: transitionsOf(&p.PFCSent.History, w.Now), Paused: transitionsOf(&p.PFCReceived.History, w.Now),
 		Storms: []state.StormEvent{},
+		LLDP:   p.LLDP, DCBX: p.DCBX,
 	}
 	tx, why := p.Sender()
 	if r.TX = tx; why != nil {
@@ -133,6 +135,14 @@ func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 		}
 	}
 	return r
+}
+
+func ownOf(c *dataplane.PortCounters) state.Own {
+	o := state.Own{Sent: c.Injected, SentBytes: c.InjectedBytes, Dropped: c.InjectDropped}
+	for _, n := range c.Punted {
+		o.Received += n
+	}
+	return o
 }
 
 func cosOf(p *dataplane.PortSnapshot, cos int, class *config.Class) state.CoS {

@@ -111,7 +111,7 @@ func (y *yard) build(text string) {
 	y.t.Helper()
 	c := parse(y.t, text)
 	err := y.home.Do(func() (err error) {
-		y.Switch, err = newSwitch(c, slog.New(slog.NewTextHandler(y.t.Output(), nil)),
+		y.Switch, err = newSwitch(c, "test", slog.New(slog.NewTextHandler(y.t.Output(), nil)),
 			func(device string) (uint64, bool) {
 				if y.asked != nil {
 					y.asked()

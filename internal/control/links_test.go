@@ -15,7 +15,7 @@ import (
 // started makes a switch whose links have these rates, without devices.
 func started(t *testing.T, text string, linkSpeed func(device string) (uint64, bool)) *Switch {
 	t.Helper()
-	s, err := newSwitch(parse(t, text), slog.New(slog.NewTextHandler(t.Output(), nil)), linkSpeed)
+	s, err := newSwitch(parse(t, text), "test", slog.New(slog.NewTextHandler(t.Output(), nil)), linkSpeed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestLinksThatAStartDoesNotFit(t *testing.T) {
 // TestFileAtFault: an error of the file itself ends a start, whatever the rates of the links.
 func TestFileAtFault(t *testing.T) {
 	text := strings.Replace(reloadText(16, port2Text), "buffers: 2048,", "buffers: 256,", 1)
-	_, err := newSwitch(parse(t, text), slog.New(slog.NewTextHandler(t.Output(), nil)),
+	_, err := newSwitch(parse(t, text), "test", slog.New(slog.NewTextHandler(t.Output(), nil)),
 		func(string) (uint64, bool) { return 1e6, false })
 	var one *config.Error
 	if !errors.As(err, &one) || !strings.Contains(err.Error(), "buffers") {
