@@ -48,6 +48,10 @@ var documented = []struct{ args, says string }{
 	{"show ets", "Groups, weights and sent frames of the egress queues."},
 	{"show workers", "The load of the workers, and the gaps of their loops."},
 	{"show drops", "Which frames were dropped, and why."},
+	{"show lldp", "Counters of LLDP, which is off here."},
+	{"show lldp neighbors", "What neighbours say of themselves; with `--port` or `--detail`, all of it."},
+	{"show dcbx", "What the two ends of each link agreed; with `--port`, both ends side by side. [DCBX](dcbx.md) has " +
+		"examples."},
 	{"show config", "The configuration as the switch loaded it."},
 }
 

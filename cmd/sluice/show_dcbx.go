@@ -50,9 +50,9 @@ func showDCBXCommand(o *showOptions) *cobra.Command {
 		Use:   "dcbx",
 		Short: "Show what the two ends of each link agreed by DCBX, or not",
 		Long: `Shows for each port with DCBX the version in use, the role, the peer, the priorities
-with PFC that resulted (LOSSLESS), and the states of the features PFC, ETS and APP
-(applications). Below the table, it says for each mismatch what the two ends have, and
-which of them would have to change what.
+that are lossless at the port (LOSSLESS), and the states of the features PFC, ETS and
+APP (applications). Below the table, it says for each mismatch what the two ends have,
+and which of them would have to change what.
 
 With --port, shows for each feature what this end has (LOCAL), what the peer has
 (PEER), what it recommends (RECOMMENDED), and what runs (OPERATIONAL); and why this

@@ -17,8 +17,10 @@ func disagree(r *state.Switch) {
 		LLDPDU: state.LLDPDU{AgeNS: 12e9, Hex: "0a036e356b", TLVs: []state.TLV{
 			{Type: 5, Name: "system name", Text: "n5k", Hex: "6e356b"}}}}
 	r.Ports[0].LLDP = &state.LLDP{Mode: "rxtx", Sent: 7, Neighbors: []state.Neighbor{neighbor}}
-	r.Ports[0].DCBX = &state.DCBX{Configured: "auto", Version: "cee", Why: "the peer sends CEE only", Role: "manual",
-		Peer:     state.DCBXPeer{State: "one", Control: &state.DCBXControl{Seq: 41, PeerAck: 40}},
+	r.Ports[0].DCBX = &state.DCBX{Configured: "auto", Version: "cee", Role: "manual",
+		Why: "auto: the peer sent CEE but not IEEE",
+		Peer: state.DCBXPeer{State: "one", Names: []string{"n5k\x1b[2J (1)"},
+			Control: &state.DCBXControl{Seq: 41, PeerAck: 40}},
 		Features: []state.DCBXFeature{{Feature: "pfc", State: "mismatch", PeerPresent: true}},
 		Mismatches: []state.Mismatch{{Kind: "pfc", Active: true, SinceNS: 60e9,
 			Text: "this end has priority 3, the peer priority 4: change one of them"}}}
@@ -42,10 +44,12 @@ func TestShowDiscovery(t *testing.T) {
 		{"lldp neighbours --detail", []string{"port1: n5k?[2J, Ethernet1/1", "system name n5k"}, []string{"SYSTEM"}},
 		{"lldp neighbors --port port1", []string{"system name n5k"}, []string{"SYSTEM"}},
 		{"lldp neighbors --port port2", []string{"none"}, []string{"n5k"}},
-		{"dcbx", []string{"PORT VERSION ROLE PEER LOSSLESS PFC ETS APP", "port1 cee manual n5k?[2J – mismatch – –",
+		{"dcbx", []string{"PORT VERSION ROLE PEER LOSSLESS PFC ETS APP",
+			"port1 cee manual n5k?[2J (1) 3 mismatch – –",
 			"port1 pfc: this end has priority 3", "port2 no-peer: turn DCBX on"}, []string{"LOCAL"}},
-		{"dcbx --port port1", []string{"cee (configured: auto): the peer sends CEE only", "41 sent, acknowledged up to 40",
-			"PFC: mismatch", "PFC LOCAL PEER OPERATIONAL", "pfc for 1m0s: this end has priority 3"},
+		{"dcbx --port port1", []string{"version cee (auto: the peer sent CEE but not IEEE)",
+			"41 sent, acknowledged up to 40",
+			"PFC: mismatch", "PFC LOCAL PEER OPERATIONAL", "mismatch pfc, for 1m0s: this end has priority 3"},
 			[]string{"port2", "0a 03 6e"}},
 		{"dcbx --port port1 --raw", []string{"PFC LOCAL PEER", "system name (type 5, 3 bytes): n5k 0000 0a 03 6e 35 6b",
 			"port1: sent: none"}, nil},
@@ -71,8 +75,8 @@ func TestShowDiscovery(t *testing.T) {
 			}
 		}
 	}
-	checkRefusal(t, program.Launch(t, nil, "show", "lldp", "neighbors", "--cos", "3", "--socket", s.path), cli.ExitUsage,
-		[]string{"unknown flag: --cos"})
+	checkRefusal(t, program.Launch(t, nil, "show", "lldp", "neighbors", "--cos", "3", "--socket", s.path),
+		cli.ExitUsage, []string{"unknown flag: --cos"})
 	checkRefusal(t, program.Launch(t, nil, "show", "dcbx", "--port", "port99", "--socket", s.path), cli.ExitFailure,
 		[]string{"--port port99", "port1, port2"})
 }
