@@ -23,7 +23,7 @@ const (
 	demoLossy    = 0
 	demoVLAN     = 100
 	demoSenders  = 2
-	demoHello    = 2 * demoSenders // flow that makes the target's address known
+	demoHello    = 2 * demoSenders // flow that keeps the target's address known, so that nothing is flooded
 )
 
 // demoOptions are the flags of the demo.
@@ -142,7 +142,7 @@ func demoFlows(from, size int) []host.Flow {
 	}
 	if from == demoSenders {
 		hello := flow(demoHello, 0, demoLossy, host.MinSize)
-		hello.Count = 3
+		hello.Rate = 30_000 // bit/s: the first frames may come before the switch's ports are up
 		return []host.Flow{hello}
 	}
 	return []host.Flow{

@@ -91,6 +91,11 @@ func checkDemo(t *testing.T, o object) {
 	if o.number(t, "lossy", "lost") == 0 {
 		t.Error("the lossy class lost nothing, so there was no overload")
 	}
+	dropped := o.number(t, "lost_where", "switch_drops")
+	lost := o.number(t, "lossless", "lost") + o.number(t, "lossy", "lost")
+	if dropped > 1.1*lost+100 { // the kernel, too, sends some frames
+		t.Errorf("the switch dropped %.0f frames, but %.0f are lost: it flooded, and dropped copies", dropped, lost)
+	}
 	ports, _ := o["ports"].([]any)
 	if len(ports) != 3 {
 		t.Fatalf("ports: %v", o["ports"])
