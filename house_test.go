@@ -87,7 +87,7 @@ var mayImport = map[string][]string{
 	"bench/netns":            {"internal/ethtool"},
 	"bench/figure":           {},
 	"bench/figure/lossless":  {"bench/figure", "bench/sim", "cells/headroom"},
-	"bench/host":             {"pmd", "internal/frame", "pfc"},
+	"bench/host":             {"pmd", "internal/dcbx", "internal/frame", "internal/lldp", "pfc"},
 	"bench/host/live":        {"bench/netns", "internal/frame", "internal/xdprun"},
 	"bench/host/xdp":         {"bench/host", "internal/thread", "internal/umem", "pmd/afxdp"},
 	"bench/rig":              {"bench/netns", "bench/rig/agent", "bench/rig/protocol", "internal/frame"},

@@ -132,7 +132,7 @@ func TestDamagedDatagrams(t *testing.T) {
 		c.spoil(b)
 		k := newSink(macB, 3)
 		var f pfc.Frame
-		if k.receive(5, b, &f) || c.counter(&k) != 1 || total(&k) != 1 {
+		if k.receive(5, b, &f) != sunk || c.counter(&k) != 1 || total(&k) != 1 {
 			t.Errorf("%s: counted elsewhere", name)
 		}
 	}

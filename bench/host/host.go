@@ -1,8 +1,9 @@
 // Package host is the host at the end of a cable: traffic generator and sink for tests, the demo
 // and benchmarks. A Host sends flows of test frames through a pmd.Port, paced like a NIC on a line
 // of a given speed. It checks received test frames for loss, order, duplication and corruption. It
-// honours PFC (IEEE 802.1Qbb) with a configurable reaction delay, or ignores it, and sends PFC
-// frames on demand. A Forwarder forwards what it receives, in the forward modes of DPDK's testpmd.
+// honours PFC (IEEE 802.1Qbb) with a configurable reaction delay, on fixed priorities or on those
+// that a Negotiator learns by DCBX, and sends PFC frames on demand. A Forwarder forwards what it
+// receives, in the forward modes of DPDK's testpmd.
 //
 // The caller steps a host, in real or in virtual time; one loop may step several hosts. All methods
 // belong to the goroutine that steps the host. Hosts that exchange frames share one time base,
@@ -25,6 +26,7 @@ const (
 	burst      = 64      // default of Params.Burst
 	injectMost = 16      // PFC frames waiting to be sent
 	catchUp    = 100_000 // default of Params.CatchUp
+	lldpBuffer = 2048    // bytes, enough for any LLDP frame
 )
 
 // MaxBurst bounds Params.Burst and ForwarderParams.Burst, as in testpmd.
@@ -61,6 +63,11 @@ type Params struct {
 	Priorities    uint8 // bit n: PFC is honoured on priority n; 0: a host that ignores PFC
 	ReactionDelay int64 // ns from receiving a PFC frame to honouring it
 	Injection     Injection
+
+	// DCBX, if set, takes the place of Priorities: the host honours PFC as agreed with its link
+	// partner. It needs buffers of 2048 bytes or more.
+	DCBX *Negotiator
+	Held bool // the flows begin with Begin, and not with the first Step
 
 	// CatchUp bounds, in ns, how much unused line time between two Steps a host makes up for when
 	// frames were waiting for the line; default 100 µs. In any time t a host sends up to (t +
@@ -102,6 +109,11 @@ type Host struct {
 	injectTail uint64
 	injectCost span
 
+	dcbx         *Negotiator // nil: none
+	announcement []byte      // its frame that is to be sent; nil: none
+	speed        uint64      // bit/s
+	held         bool        // the flows
+
 	reaction reaction
 	sink     sink
 }
@@ -110,6 +122,9 @@ type Host struct {
 func New(p Params) (*Host, error) {
 	if err := p.validate(); err != nil {
 		return nil, fmt.Errorf("host %v: %w", p.MAC, err)
+	}
+	if p.DCBX != nil {
+		p.Priorities = p.DCBX.Priorities()
 	}
 	receiver, err := pfc.NewReceiver(pfc.ReceiverParams{Priorities: p.Priorities, Speed: p.Speed})
 	if err != nil {
@@ -124,7 +139,10 @@ func New(p Params) (*Host, error) {
 		injectCost: wireTime(pfc.FrameLength, p.Speed),
 		injection:  p.Injection,
 		injectAt:   never,
-		reaction:   reaction{receiver: receiver, delay: p.ReactionDelay},
+		dcbx:       p.DCBX,
+		speed:      p.Speed,
+		held:       p.Held,
+		reaction:   reaction{receiver: receiver, delay: p.ReactionDelay, priorities: p.Priorities},
 		sink:       newSink(p.MAC, p.FlowIDs),
 	}
 	if h.catchUp == 0 {
@@ -160,6 +178,8 @@ func (p *Params) validate() error {
 		return fmt.Errorf("reaction delay %d, catch-up %d, flow IDs %d, interval between injected frames %d: must "+
 			"not be negative",
 			p.ReactionDelay, p.CatchUp, p.FlowIDs, p.Injection.Interval)
+	case p.DCBX != nil && p.BufferSize < lldpBuffer:
+		return fmt.Errorf("buffers of %d bytes: DCBX needs %d, to hold LLDP frames", p.BufferSize, lldpBuffer)
 	case p.Burst < 0 || p.Burst > MaxBurst:
 		return fmt.Errorf("bursts of %d frames: must be 1 to %d", p.Burst, MaxBurst)
 	}
@@ -219,6 +239,9 @@ func (h *Host) Step(now int64) int {
 	work := h.complete()
 	work += h.fill()
 	work += h.receive(now)
+	if h.dcbx != nil {
+		h.negotiate(now)
+	}
 	if now >= h.injectAt {
 		h.repeat(now)
 	}
@@ -264,13 +287,50 @@ func (h *Host) receive(now int64) int {
 		b := h.buffers.memory[d.Addr : d.Addr+uint64(d.Len)]
 		h.counters.RXBytes += uint64(d.Len)
 		var control pfc.Frame
-		if h.sink.receive(now, b, &control) {
+		switch h.sink.receive(now, b, &control) {
+		case pauseFrame:
 			h.reaction.receive(now, control)
+		case lldpFrame:
+			if h.dcbx == nil {
+				h.sink.others++
+				break
+			}
+			h.dcbx.Receive(now, b)
 		}
 		h.buffers.received(d.Addr)
 	}
 	return n
 }
+
+// negotiate prepares the LLDP frame that is due, and honours PFC as agreed.
+func (h *Host) negotiate(now int64) {
+	if h.announcement == nil && now >= h.dcbx.Next() {
+		h.announcement = h.dcbx.Step(now)
+	}
+	h.reaction.honourOn(now, h.dcbx.Priorities(), h.speed)
+}
+
+// Begin begins the flows of a host that was created with them Held.
+func (h *Host) Begin(now int64) {
+	if !h.held {
+		return
+	}
+	h.held = false
+	for i := range h.flows {
+		h.flows[i].next = h.flows[i].next.notBefore(now)
+	}
+}
+
+// Leave has a host with DCBX tell its link partner, in the next Step, that it goes. From then on
+// the host honours no PFC and sends no LLDP.
+func (h *Host) Leave(now int64) {
+	if h.dcbx != nil {
+		h.announcement = h.dcbx.Shutdown(now)
+	}
+}
+
+// DCBX returns Params.DCBX.
+func (h *Host) DCBX() *Negotiator { return h.dcbx }
 
 // Inject queues a PFC frame to be sent ahead of the flows as soon as the line is free. It returns
 // false if too many frames are queued already.
@@ -310,5 +370,5 @@ func (h *Host) Finished() bool {
 			return false
 		}
 	}
-	return h.buffers.inTX == 0 && h.injectHead == h.injectTail
+	return h.buffers.inTX == 0 && h.injectHead == h.injectTail && h.announcement == nil
 }

@@ -9,6 +9,7 @@ const delayMost = 64
 // reaction is the host's response to PFC: delayed, like a NIC with a slow pipeline.
 type reaction struct {
 	receiver   *pfc.Receiver
+	priorities uint8 // of receiver
 	delay      int64 // ns
 	head, tail uint32
 	waiting    [delayMost]struct {
@@ -24,6 +25,19 @@ func (r *reaction) receive(now int64, f pfc.Frame) {
 	w := &r.waiting[r.tail%delayMost]
 	w.due, w.frame = now+r.delay, f
 	r.tail++
+}
+
+// honourOn honours PFC on these priorities from now on. Others go on sending at once.
+func (r *reaction) honourOn(now int64, priorities uint8, speed uint64) {
+	if priorities == r.priorities {
+		return
+	}
+	next, err := pfc.NewReceiver(pfc.ReceiverParams{Priorities: priorities, Speed: speed})
+	if err != nil {
+		panic(err) // there was a receiver with this speed
+	}
+	next.TakeOver(now, r.receiver)
+	r.receiver, r.priorities = next, priorities
 }
 
 func (r *reaction) honour(now int64) {

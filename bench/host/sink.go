@@ -2,6 +2,7 @@ package host
 
 import (
 	"sluice/internal/frame"
+	"sluice/internal/lldp"
 	"sluice/pfc"
 )
 
@@ -26,23 +27,34 @@ func newSink(mac frame.MAC, flowIDs int) sink {
 	return sink{mac: mac, flows: make([]*track, flowIDs)}
 }
 
-// receive sinks one frame. It returns true if that was a PFC frame, stored in control.
-func (k *sink) receive(now int64, b []byte, control *pfc.Frame) bool {
+// kind is what the host has to do about a received frame.
+type kind uint8
+
+const (
+	sunk       kind = iota // nothing
+	pauseFrame             // PFC
+	lldpFrame              // not counted yet
+)
+
+// receive sinks one frame. It stores a PFC frame in control.
+func (k *sink) receive(now int64, b []byte, control *pfc.Frame) kind {
 	var h frame.Header
 	switch problem := frame.Parse(b, &h); {
 	case problem != frame.OK:
 		k.others++
 	case h.Type == frame.TypeMACControl:
 		if kind, _ := pfc.Decode(b, control); kind == pfc.PFC {
-			return true
+			return pauseFrame
 		}
 		k.control++
+	case h.Type == lldp.EtherType:
+		return lldpFrame
 	case h.Type != TestType && h.Type != frame.TypeIPv4:
 		k.others++
 	default:
 		k.test(now, b, &h)
 	}
-	return false
+	return sunk
 }
 
 func (k *sink) test(now int64, b []byte, h *frame.Header) {

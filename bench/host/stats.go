@@ -18,6 +18,7 @@ type Stats struct {
 	Injected  uint64 // PFC frames sent
 
 	PFC     pfc.ReceiverStats
+	DCBX    *Agreement // nil: the host does not speak it
 	Buffers Buffers
 	Port    Counters
 }
@@ -109,6 +110,10 @@ func (h *Host) Stats(now int64) Stats {
 	}
 	for i := range h.flows {
 		s.Sent = append(s.Sent, h.flows[i].counts()...)
+	}
+	if h.dcbx != nil {
+		a := h.dcbx.Agreement()
+		s.DCBX = &a
 	}
 	for id, t := range h.sink.flows {
 		if t != nil {

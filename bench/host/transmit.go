@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"math"
 
 	"sluice/internal/frame"
@@ -40,12 +41,15 @@ type size struct {
 
 // staged is what to restore if the port does not take a frame of the burst.
 type staged struct {
-	flow int    // index of the sender, or injected
+	flow int    // index of the sender, or injected or announced
 	next moment // the sender's previous value
 	at   place  // likewise
 }
 
-const injected = -1
+const (
+	injected  = -1 // a PFC frame
+	announced = -2 // a frame of LLDP
+)
 
 func newSender(f Flow, src frame.MAC, speed uint64) sender {
 	s := sender{
@@ -117,11 +121,12 @@ func (s *sender) begin(now int64, paused uint8) int64 {
 // bytes returns the length of the next frame.
 func (s *sender) bytes() int { return s.sizes[s.at.size].bytes }
 
-// transmit hands over the frames that line, bytes in flight and pauses allow, injected frames
-// first.
+// transmit hands over the frames that line, bytes in flight and pauses allow: PFC frames first,
+// then LLDP, then the flows.
 func (h *Host) transmit(now int64, paused uint8) int {
 	h.line = h.line.notBefore(now - h.catchUp)
 	n := h.stageInjected(now)
+	n = h.stageAnnouncement(now, n)
 	n = h.stageFlows(now, paused, n)
 	if n == 0 {
 		return 0
@@ -152,9 +157,26 @@ func (h *Host) stageInjected(now int64) int {
 	return n
 }
 
+// stageAnnouncement appends the LLDP frame that is to be sent, if any, to the n frames of the
+// burst, and returns its new length. No pause delays it.
+func (h *Host) stageAnnouncement(now int64, n int) int {
+	length := len(h.announcement)
+	if length == 0 || n == len(h.burst) || h.line.ns > now || h.buffers.sendable() == 0 {
+		return n
+	}
+	h.staged[n] = staged{flow: announced}
+	h.line = h.line.add(wireTime(length, h.speed))
+	addr, b := h.buffers.take(length)
+	copy(b, h.announcement)
+	h.burst[n] = pmd.Desc{Addr: addr, Len: uint32(length)}
+	h.inFlight += length
+	h.announcement = nil
+	return n + 1
+}
+
 // stageFlows appends frames of the flows to the n frames of the burst and returns its new length.
 func (h *Host) stageFlows(now int64, paused uint8, n int) int {
-	for n < len(h.burst) && h.line.ns <= now {
+	for !h.held && n < len(h.burst) && h.line.ns <= now {
 		i, begin := h.pick(now, paused)
 		if begin > now {
 			break
@@ -218,9 +240,12 @@ func (h *Host) stage(i int, begin, now int64, n int) {
 // line stays used.
 func (h *Host) undo(from, to int) {
 	for i := to - 1; i >= from; i-- {
-		if u := h.staged[i]; u.flow == injected {
+		switch u := h.staged[i]; u.flow {
+		case injected:
 			h.injectHead--
-		} else {
+		case announced:
+			h.announcement = bytes.Clone(frameAt(h.buffers.memory, h.burst[i]))
+		default:
 			s := &h.flows[u.flow]
 			s.next, s.at = u.next, u.at
 			s.sent--
