@@ -3,7 +3,8 @@
 // as long as required on frames that the kernel makes (BPF_PROG_RUN,
 // Documentation/bpf/bpf_prog_run.rst). It builds frames, keeps to a rate per flow and honours PFC
 // (IEEE 802.1Qbb). A Sink is an XDP program on a device. It counts received frames, detects loss,
-// reordering and duplicates, measures latency, and receives PFC and PAUSE.
+// reordering and duplicates, measures latency, and receives PFC and PAUSE. An LLDPSocket exchanges
+// LLDP frames beside it.
 //
 // Frames are the test frames of package host, with the same EtherType and stamp. But check and body
 // are 0, because an XDP program has no time to compute them, and a Sink verifies neither. A Sink

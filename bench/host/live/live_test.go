@@ -72,6 +72,20 @@ func newSink(t testing.TB, n *netns.Namespace, device string, p SinkParams) *Sin
 	return s
 }
 
+func openSocket(t testing.TB, n *netns.Namespace, device string) *LLDPSocket {
+	t.Helper()
+	s, err := OpenLLDP(n, device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
 func newPauses(t testing.TB, ports int) *Pauses {
 	t.Helper()
 	p, err := NewPauses(ports)

@@ -19,11 +19,15 @@ type SinkParams struct {
 
 	// PFC frames and PAUSE are always counted. The following fields are for a port that honours
 	// them.
-	Priorities uint8         // bit n: priority n honours PFC
+	Priorities uint8         // bit n: priority n honours PFC, until SetPriorities
 	Speed      uint64        // bit/s, for the duration of quanta; 0: 10 Gbit/s
 	Delay      time.Duration // from the arrival of a PFC frame until it takes effect, in addition to the kernel's time
 	Pauses     *Pauses       // of the generator that sends through this device; nil: pauses have no effect
 	Port       int           // the generator's port with this device
+
+	// LLDP leaves received LLDP frames to the kernel, for an LLDPSocket. The sink counts only their
+	// bytes.
+	LLDP bool
 }
 
 const (
@@ -91,6 +95,7 @@ func (s *Sink) open(n *netns.Namespace, device string, p SinkParams) (err error)
 	if s.memory, err = xdprun.NewShared("sink", sinkBanks+2*bankWords(p.Flows)); err != nil {
 		return err
 	}
+	s.SetPriorities(p.Priorities)
 	if s.program, err = xdprun.NewProgram("sink", sinkCode(s.memory, p)...); err != nil {
 		return err
 	}
@@ -108,6 +113,10 @@ func (s *Sink) open(n *netns.Namespace, device string, p SinkParams) (err error)
 		return err
 	})
 }
+
+// SetPriorities changes the priorities that honour PFC. A pause of a priority that no longer does
+// ends when its time is over.
+func (s *Sink) SetPriorities(honoured uint8) { s.memory.Store(sinkHonoured, uint64(honoured)) }
 
 // SinkStats is what a sink has counted since NewSink or Clear. It may be read while frames arrive.
 // The counters of one flow are consistent, except that Lost may include a frame that is just being

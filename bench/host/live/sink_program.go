@@ -9,11 +9,12 @@ import (
 	"sluice/internal/xdprun"
 )
 
-// The sink's memory, in words: the number of the active bank, and two banks. A bank has a head and
-// the flows' records.
+// The sink's memory, in words: the number of the active bank, the priorities that honour PFC, and
+// two banks. A bank has a head and the flows' records.
 const (
-	sinkBank  = 0
-	sinkBanks = 8
+	sinkBank     = 0
+	sinkHonoured = 1 // bit n: priority n; written by SetPriorities
+	sinkBanks    = 8
 )
 
 // The head of a bank.
@@ -69,6 +70,7 @@ const (
 const (
 	typeVLAN       = 0x8100
 	typeMACControl = 0x8808
+	typeLLDP       = 0x88cc
 )
 
 // The sink's program runs once for each frame that the device receives. The device has one receive
@@ -78,6 +80,7 @@ const (
 //		bank = the active bank
 //		bank.bytes += length of the frame
 //		if it is MAC control: goto control                        parseType
+//		if it is LLDP, and that is asked for: return XDP_PASS     parseType
 //		if it is not a test frame: bank.unknown++, drop           parseType, findFlow
 //		track = the record of its flow, or bank.untracked++, drop
 //		block = its sequence number / 64
@@ -100,15 +103,15 @@ const (
 //		if it is neither: bank.control++, drop
 //		obeyed = now + delay
 //		for each priority that is meant:                          obeyControl
-//			if its time is 0: end its pause; bank.XON[priority]++
-//			else begin or extend it; bank.XOFF[priority]++
+//			if its time is 0: end its pause if it honours PFC; bank.XON[priority]++
+//			else begin or extend it if it honours PFC; bank.XOFF[priority]++
 //		return XDP_DROP
 //
 // Jumps of xdprun.Within are part of "it is not a test frame" and "it is neither".
 func sinkCode(memory *xdprun.Shared, p SinkParams) []asm.Instructions {
-	return []asm.Instructions{
+	code := []asm.Instructions{
 		beginParsing(memory, p.Flows),
-		parseType(),
+		parseType(p.LLDP),
 		findFlow(p.Flows),
 		placeInWindow(),
 		placeBehind(),
@@ -122,10 +125,15 @@ func sinkCode(memory *xdprun.Shared, p SinkParams) []asm.Instructions {
 		countAndDrop("unknown", headUnknown),
 		countAndDrop("untracked", headUntracked),
 		countAndDrop("other control", headControl),
-		parseControl(p),
+		parseControl(memory, p),
 		obeyControl(p),
 		xdprun.Drop("obeyed"),
 	}
+	if p.LLDP {
+		const xdpPass = 2 // enum xdp_action
+		code = append(code, xdprun.Block("pass", asm.Mov.Imm(asm.R0, xdpPass), asm.Return()))
+	}
+	return code
 }
 
 // sinking names the registers with fixed contents.
@@ -163,8 +171,12 @@ func beginParsing(memory *xdprun.Shared, flows int) asm.Instructions {
 
 func bankWords(flows int) int { return headWords + flows*trackWords }
 
-// parseType points stamp behind the EtherType of a test frame.
-func parseType() asm.Instructions {
+// parseType points stamp behind the EtherType of a test frame. With lldp, LLDP jumps to "pass".
+func parseType(lldp bool) asm.Instructions {
+	var pass asm.Instructions
+	if lldp {
+		pass = asm.Instructions{asm.JEq.Imm(asm.R2, typeLLDP, "pass")}
+	}
 	return slices.Concat(
 		readType(typeAt),
 		asm.Instructions{
@@ -172,9 +184,9 @@ func parseType() asm.Instructions {
 			asm.JNE.Imm(asm.R2, typeVLAN, "typed"),
 		},
 		readType(typeAt+tagLength),
-		xdprun.Block("typed",
-			asm.JNE.Imm(asm.R2, testType, "unknown"),
-		),
+		xdprun.Here("typed", asm.R2),
+		pass,
+		asm.Instructions{asm.JNE.Imm(asm.R2, testType, "unknown")},
 	)
 }
 
@@ -393,8 +405,9 @@ const (
 )
 
 // parseControl copies the times of a PFC frame to the stack, big-endian, and sets the registers for
-// MAC control. A PAUSE gives all priorities the same time.
-func parseControl(p SinkParams) asm.Instructions {
+// MAC control. A PAUSE gives all priorities the same time. In r.meant, the priorities that honour
+// PFC are above those that are meant.
+func parseControl(memory *xdprun.Shared, p SinkParams) asm.Instructions {
 	r := sinking
 	const all, each = 0xff, 0x0001_0001_0001_0001
 	return slices.Concat(
@@ -424,6 +437,10 @@ func parseControl(p SinkParams) asm.Instructions {
 		xdprun.Block("obey",
 			asm.StoreMem(asm.RFP, quanta, asm.R2, asm.DWord),
 			asm.StoreMem(asm.RFP, quanta+8, asm.R3, asm.DWord),
+			xdprun.Point(asm.R1, memory, sinkHonoured),
+			xdprun.Load(asm.R1, asm.R1, 0),
+			asm.LSh.Imm(asm.R1, priorities),
+			asm.Or.Reg(r.meant, asm.R1),
 			xdprun.Point(r.pauses, p.Pauses.shared, p.Port*portPauseWords),
 			asm.LoadImm(asm.R1, int64(p.Delay), asm.DWord),
 			asm.Add.Reg(r.obeyed, asm.R1),
@@ -437,12 +454,22 @@ func atLeast(name string, bytes int) asm.Instructions {
 	return xdprun.Block(name, xdprun.Within(asm.R1, r.start, bytes, r.end, "other control")...)
 }
 
+// honours jumps elsewhere unless priority n honours PFC.
+func honours(n int, elsewhere string) asm.Instructions {
+	return asm.Instructions{
+		asm.Mov.Reg(asm.R2, sinking.meant),
+		asm.And.Imm(asm.R2, 1<<(priorities+n)),
+		asm.JEq.Imm(asm.R2, 0, elsewhere),
+	}
+}
+
 // obeyControl applies the frame to each priority that honours PFC, and then counts it, so a reader
 // that sees the count sees the pause too.
 func obeyControl(p SinkParams) (code asm.Instructions) {
 	r := sinking
 	for n := range priorities {
-		done, resume, resumed := fmt.Sprint("done ", n), fmt.Sprint("resume ", n), fmt.Sprint("resumed ", n)
+		done, paused := fmt.Sprint("done ", n), fmt.Sprint("paused ", n)
+		resume, resumed := fmt.Sprint("resume ", n), fmt.Sprint("resumed ", n)
 		code = slices.Concat(code,
 			asm.Instructions{
 				asm.Mov.Reg(asm.R1, r.meant),
@@ -451,11 +478,11 @@ func obeyControl(p SinkParams) (code asm.Instructions) {
 			},
 			xdprun.LoadBE(asm.R1, asm.RFP, int16(quanta+2*n), asm.Half),
 			asm.Instructions{asm.JEq.Imm(asm.R1, 0, resume)},
-			pausePriority(p, n),
-			xdprun.Count(r.bank, headXOFF+n, asm.R2),
+			pausePriority(p, n, paused),
+			xdprun.Block(paused, xdprun.Count(r.bank, headXOFF+n, asm.R2)...),
 			asm.Instructions{asm.Ja.Label(done)},
 			xdprun.Here(resume, r.meant),
-			resumePriority(p, n, resumed),
+			resumePriority(n, resumed),
 			xdprun.Block(resumed, xdprun.Count(r.bank, headXON+n, asm.R2)...),
 			xdprun.Here(done, r.meant),
 		)
@@ -463,17 +490,15 @@ func obeyControl(p SinkParams) (code asm.Instructions) {
 	return code
 }
 
-// pausePriority pauses a priority for R1 quanta from obeyed on. A pause that is not over, or that
-// has not begun because of the delay, gets the new end. Two pauses within a delay become one, so
-// the generator never sends too early.
-func pausePriority(p SinkParams, n int) asm.Instructions {
+// pausePriority pauses a priority for R1 quanta from obeyed on, or jumps to elsewhere if it does
+// not honour PFC. A pause that is not over, or that has not begun because of the delay, gets the
+// new end. Two pauses within a delay become one, so the generator never sends too early.
+func pausePriority(p SinkParams, n int, elsewhere string) asm.Instructions {
 	r := sinking
-	if p.Priorities&(1<<n) == 0 {
-		return nil
-	}
 	const quantumBits = 512
 	first, prolong := n*pauseWords, fmt.Sprint("prolong ", n)
 	return slices.Concat(
+		honours(n, elsewhere),
 		asm.Instructions{ // R1: end of the pause, rounded up
 			asm.LoadImm(asm.R2, quantumBits*1e9, asm.DWord),
 			asm.Mul.Reg(asm.R1, asm.R2),
@@ -497,16 +522,14 @@ func pausePriority(p SinkParams, n int) asm.Instructions {
 	)
 }
 
-// resumePriority ends a pause at obeyed, or jumps to over if it ends earlier.
-func resumePriority(p SinkParams, n int, over string) asm.Instructions {
+// resumePriority ends a pause at obeyed, or jumps to over if it ends earlier, or if the priority
+// does not honour PFC.
+func resumePriority(n int, over string) asm.Instructions {
 	r := sinking
-	if p.Priorities&(1<<n) == 0 {
-		return nil
-	}
 	end := n*pauseWords + pauseEnd
-	return asm.Instructions{
+	return slices.Concat(honours(n, over), asm.Instructions{
 		xdprun.Load(asm.R2, r.pauses, end),
 		asm.JLE.Reg(asm.R2, r.obeyed, over),
 		xdprun.Store(r.pauses, end, r.obeyed),
-	}
+	})
 }
