@@ -44,6 +44,9 @@ type genOptions struct {
 	speed        cli.Quantity
 	burst        int
 	honour       []int
+	dcbx         string // dcbxOn, dcbxOff, or empty: neither
+	willing      bool   // to take PFC from the link partner
+	announce     time.Duration
 	reaction     time.Duration
 	inject       injection
 	interval     time.Duration
@@ -80,6 +83,7 @@ func genCommand() *cobra.Command {
 	cli.CompleteWith(c, "device", cli.DeviceNames)
 	cli.CompleteWith(c, "mode", forwardModes)
 	cli.Complete(c, "engine", engineXDP, engineLive)
+	cli.Complete(c, "dcbx", dcbxOn, dcbxOff)
 	return c
 }
 
@@ -99,6 +103,12 @@ forward do so from the first device to the second and back, from the third to th
 and so on; a single device gets its own frames back. Modes that send honour PFC on the priorities
 of --pfc; modes that forward do not.
 
+With --dcbx on, a host starts without PFC, and is willing: it learns from the switch, by LLDP and
+DCBX, on which priorities to honour PFC. It starts sending one second after that is agreed. With
+--pfc as well, it is not willing to take PFC, like an FCoE forwarder: it tells the switch these
+priorities, and honours PFC on those that the switch has, too. When it ends, it tells the switch to
+forget it. With --dcbx off, it neither speaks DCBX nor honours PFC.
+
 With --engine live, the kernel itself sends and counts, for loads that no program reaches. It
 honours PFC within microseconds. Its frames carry no checksum. A flow that falls behind its --rate
 by more than 100 µs, because of PFC or otherwise, skips the excess, and the statistics say so; with
@@ -112,6 +122,7 @@ const genExamples = `  sluice-lab gen -d veth-a --mode rxonly
   sluice-lab gen -d veth-b --dst 02:00:00:00:00:01 --rate 50% --sizes imix --mix 3:50,0:50
   sluice-lab gen -d veth-c --mode flowgen --flows 100 --rate 100Kpps --stats-period 1
   sluice-lab gen -d veth-a -d veth-b --mode macswap
+  sluice-lab gen -d veth-b --dst 02:00:00:00:00:01 --cos 3 --dcbx on    # learns from the switch to pause CoS 3
   sluice-lab gen -d veth-d --mode rxonly --inject 3:65535 --inject-interval 100us   # a pause storm`
 
 func (o *genOptions) addFlags(f *pflag.FlagSet) {
@@ -144,6 +155,10 @@ func (o *genOptions) addFlags(f *pflag.FlagSet) {
 	f.Var(&o.speed, "speed", "speed of the lines in bit/s; no device sends faster")
 	f.IntVar(&o.burst, "burst", 64, fmt.Sprintf("frames per burst, up to %d", host.MaxBurst))
 	f.IntSliceVar(&o.honour, "pfc", []int{3}, "priorities on which PFC is honoured")
+	f.StringVar(&o.dcbx, "dcbx", "", "on: learn from the switch where to honour PFC; off: honour it nowhere; "+
+		"default: on the priorities of --pfc")
+	f.DurationVar(&o.announce, "lldp-interval", 30*time.Second,
+		"time between LLDP frames with --dcbx on; the switch forgets a silent host after four of them and 1 s")
 	f.DurationVar(&o.reaction, "reaction-delay", 0, "time from receiving a PFC frame to honouring it")
 	f.Var(&o.inject, "inject",
 		"PFC frame to send at the start: priorities and quanta of 512 bit times, such as 3:65535,4:100")
@@ -171,7 +186,8 @@ func (o *genOptions) addFlags(f *pflag.FlagSet) {
 var genFlags = []struct{ flags, modes []string }{
 	{[]string{"flow", "flows", "vlan", "cos", "mix", "sizes", "count", "rate", "tx-ip", "tx-udp"},
 		[]string{"txonly", "flowgen"}},
-	{[]string{"speed", "pfc", "reaction-delay", "inject", "inject-interval"}, []string{"txonly", "flowgen", "rxonly"}},
+	{[]string{"speed", "pfc", "dcbx", "lldp-interval", "reaction-delay", "inject", "inject-interval"},
+		[]string{"txonly", "flowgen", "rxonly"}},
 	{[]string{"dst"}, []string{"txonly", "flowgen", "mac", "csum", "noisy"}},
 	{[]string{"noisy-forward-mode", "noisy-tx-sw-buffer-size", "noisy-tx-sw-buffer-flushtime", "noisy-lkup-memory",
 		"noisy-lkup-num-reads", "noisy-lkup-num-writes", "noisy-lkup-num-reads-writes"}, []string{"noisy"}},
@@ -226,6 +242,9 @@ func (o *genOptions) complete(given *pflag.FlagSet) error {
 		}
 	}
 	o.datagramDefaults()
+	if err := o.checkDCBX(given); err != nil {
+		return err
+	}
 	if !given.Changed("mix") {
 		o.mix = mix{priorities: []uint8{o.cos}, percent: []float64{100}}
 	}
@@ -300,10 +319,19 @@ func (o *genOptions) host(i int) (p host.Params, err error) {
 		Injection: host.Injection{Frame: o.inject.frame, Interval: int64(o.interval)},
 	}
 	for _, priority := range o.honour {
+		if o.dcbx == dcbxOff {
+			break
+		}
 		if priority < 0 || priority > 7 {
 			return p, fmt.Errorf("--pfc %d: priorities are 0 to 7", priority)
 		}
 		p.Priorities |= 1 << priority
+	}
+	if o.dcbx == dcbxOn {
+		if p.DCBX, err = o.negotiator(s.MAC, p.Priorities); err != nil {
+			return p, err
+		}
+		p.Priorities, p.Held = 0, true
 	}
 	if o.mode != "rxonly" {
 		p.Flows, err = o.genFlows(i, s.Peer, p.Speed)

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"sluice/bench/host"
 	"sluice/bench/host/live"
+	"sluice/bench/host/xdp"
 	"sluice/internal/frame"
 	"sluice/internal/thread"
 )
@@ -47,6 +49,8 @@ type liveHosts struct {
 	pauses    *live.Pauses
 	sinks     []*live.Sink
 	generator *live.Generator // nil in mode rxonly
+	speakers  []*liveSpeaker  // by device; none without DCBX
+	rates     []float64       // of all flows, in the order of generator.Sent
 	done      chan struct{}
 }
 
@@ -69,12 +73,20 @@ func (l *liveHosts) open(o *genOptions) (err error) {
 			return err
 		}
 		sink, err := live.NewSink(nil, device, live.SinkParams{
-			Flows: o.ids(), Priorities: p.Priorities, Speed: p.Speed, Delay: o.reaction, Pauses: l.pauses, Port: i})
+			Flows: o.ids(), Priorities: p.Priorities, Speed: p.Speed, Delay: o.reaction, Pauses: l.pauses, Port: i,
+			LLDP: p.DCBX != nil})
 		if err != nil {
 			return err
 		}
 		l.sinks = append(l.sinks, sink)
-		ports = append(ports, live.PortParams{Device: device, Flows: o.liveFlows(p)})
+		if p.DCBX != nil {
+			socket, err := live.OpenLLDP(nil, device)
+			if err != nil {
+				return err
+			}
+			l.speakers = append(l.speakers, &liveSpeaker{negotiator: p.DCBX, socket: socket, sink: sink})
+		}
+		ports = append(ports, live.PortParams{Device: device, Flows: l.hold(o.liveFlows(p))})
 	}
 	if o.mode == "rxonly" {
 		return nil
@@ -108,10 +120,61 @@ func (o *genOptions) liveFlows(p host.Params) (flows []live.Flow) {
 	return flows
 }
 
-// Run only waits for stop: the kernel does the work.
+// Run speaks DCBX until stop. The kernel does the other work.
 func (l *liveHosts) Run(_ int, stop <-chan struct{}) {
-	<-stop
-	close(l.done)
+	defer close(l.done)
+	ticker := time.NewTicker(agreeInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-ticker.C:
+			for _, s := range l.speakers {
+				s.step(xdp.Monotonic())
+			}
+		}
+	}
+}
+
+// hold keeps flows from sending before begin, if the hosts speak DCBX.
+func (l *liveHosts) hold(flows []live.Flow) []live.Flow {
+	for i := range flows {
+		l.rates = append(l.rates, flows[i].Rate)
+		if len(l.speakers) > 0 {
+			flows[i].Rate = -1
+		}
+	}
+	return flows
+}
+
+// begin begins all flows at once: they share a generator.
+func (l *liveHosts) begin() bool {
+	for _, s := range l.speakers {
+		if !s.settled(xdp.Monotonic()) {
+			return false
+		}
+	}
+	if l.generator != nil {
+		for i, s := range l.generator.Sent() {
+			_ = l.generator.SetRate(s.Port, s.Flow, l.rates[i]) // fails only for invalid rates
+		}
+	}
+	return true
+}
+
+func (l *liveHosts) agreements() (all []*host.Agreement) {
+	for _, s := range l.speakers {
+		a := s.agreement()
+		all = append(all, &a)
+	}
+	return all
+}
+
+func (l *liveHosts) leave() {
+	for _, s := range l.speakers {
+		s.leave(xdp.Monotonic())
+	}
 }
 
 func (l *liveHosts) ended() <-chan struct{} { return l.done }
@@ -137,6 +200,9 @@ func (l *liveHosts) report() []genPort {
 	for i, sink := range l.sinks {
 		s := sink.Read()
 		all[i] = newLivePort(l.names[i], &s)
+	}
+	for i, a := range l.agreements() {
+		all[i].Host.DCBX = a
 	}
 	if l.generator == nil {
 		return all
@@ -202,6 +268,9 @@ func liveLatency(h *live.Histogram) host.Latency {
 func (l *liveHosts) Close() (err error) {
 	if l.generator != nil {
 		err = l.generator.Stop()
+	}
+	for _, s := range l.speakers {
+		err = errors.Join(err, s.socket.Close())
 	}
 	for _, s := range slices.Backward(l.sinks) {
 		err = errors.Join(err, s.Close())

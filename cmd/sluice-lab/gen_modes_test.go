@@ -243,6 +243,10 @@ func TestGenRefuses(t *testing.T) {
 			"one size",
 		"-d lo --engine live --mode txonly --mix 3:50,4:50": "give a --rate for --mix to divide",
 		"-d lo --duration -1s":                              "must not be negative",
+		"-d lo --dcbx maybe":                                "--dcbx maybe: choose on or off",
+		"-d lo --dcbx off --pfc 3":                          "--dcbx off is a host without PFC: leave out --pfc",
+		"-d lo --lldp-interval 2s":                          "--lldp-interval needs LLDP: give --dcbx on, too",
+		"-d lo --mode macswap --dcbx on":                    "--dcbx does not apply to mode macswap",
 	} {
 		c := command()
 		c.SetArgs(append([]string{"gen"}, strings.Fields(arguments)...))
@@ -262,6 +266,7 @@ func TestGenRefusesOnDevice(t *testing.T) {
 		"--mode txonly --rate 2Mpps --sizes 64":     "2Mpps is 1.344 Gbit/s",
 		"--mode txonly --pfc 9":                     "--pfc 9: priorities are 0 to 7",
 		"--mode txonly --vlan 4095":                 "VLAN 4095",
+		"--dcbx on --lldp-interval 5ms":             "--lldp-interval 5ms: LLDP interval of 0.005 s: set it to",
 		"--mode txonly --sizes 9000":                "to fit a buffer",
 		"--mode flowgen --sizes 64":                 "must be 86",
 		"--mode flowgen --flows 5000":               "their numbers below 4096",

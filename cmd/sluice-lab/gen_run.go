@@ -17,10 +17,16 @@ import (
 // afterStop is the time for frames in flight when sending stops.
 const afterStop = 200 * time.Millisecond
 
+// agreeInterval is how often gen looks whether DCBX has agreed.
+const agreeInterval = 50 * time.Millisecond
+
 // station is what gen runs on the devices: hosts or a forwarder, in user space or in the kernel.
 type station interface {
 	Run(cpu int, stop <-chan struct{}) // in its own goroutine
 	ended() <-chan struct{}            // closed when Run has returned
+	begin() (all bool)                 // begins the flows of hosts that have agreed by DCBX; while Run runs
+	agreements() []*host.Agreement     // by device; none without DCBX; while Run runs
+	leave()                            // tells link partners with DCBX to forget the hosts; while Run runs
 	StopSending()
 	counters() []host.Counters // while Run runs
 	report() []genPort         // while Run runs
@@ -56,6 +62,7 @@ func runGen(c *cobra.Command, o *genOptions) (err error) {
 	s.StopSending()
 	time.Sleep(afterStop)
 	r := genReport{Mode: o.mode, Ports: s.report()}
+	s.leave()
 	if o.json {
 		return json.NewEncoder(c.OutOrStdout()).Encode(r)
 	}
@@ -65,7 +72,7 @@ func runGen(c *cobra.Command, o *genOptions) (err error) {
 
 // wait shows statistics until the duration is over or the program is interrupted.
 func (o *genOptions) wait(c *cobra.Command, s station, progress io.Writer) {
-	var over, show <-chan time.Time // never
+	var over, show, agree <-chan time.Time // never
 	if o.duration > 0 {
 		over = time.After(o.duration)
 	}
@@ -74,9 +81,19 @@ func (o *genOptions) wait(c *cobra.Command, s station, progress io.Writer) {
 		defer ticker.Stop()
 		show = ticker.C
 	}
+	begun, agreed := false, make([]string, len(o.devices))
+	if o.dcbx == dcbxOn {
+		ticker := time.NewTicker(agreeInterval)
+		defer ticker.Stop()
+		agree = ticker.C
+	}
 	last, at := s.counters(), time.Now()
 	for {
 		select {
+		case <-agree:
+			if begun = begun || s.begin(); begun {
+				o.printChanges(progress, s.agreements(), agreed)
+			}
 		case <-over:
 			return
 		case <-c.Context().Done():
@@ -128,6 +145,45 @@ type genHosts struct {
 }
 
 func (g *genHosts) ended() <-chan struct{} { return g.Done }
+
+func (g *genHosts) begin() bool {
+	answer := make(chan bool)
+	g.Calls <- func(now int64) {
+		all := true
+		for _, h := range g.List {
+			if h.DCBX() == nil || h.DCBX().Settled(now) {
+				h.Begin(now)
+			} else {
+				all = false
+			}
+		}
+		answer <- all
+	}
+	return <-answer
+}
+
+func (g *genHosts) agreements() []*host.Agreement {
+	answer := make(chan []*host.Agreement)
+	g.Calls <- func(int64) {
+		var all []*host.Agreement
+		for _, h := range g.List {
+			if d := h.DCBX(); d != nil {
+				a := d.Agreement()
+				all = append(all, &a)
+			}
+		}
+		answer <- all
+	}
+	return <-answer
+}
+
+func (g *genHosts) leave() {
+	g.Calls <- func(now int64) {
+		for _, h := range g.List {
+			h.Leave(now)
+		}
+	}
+}
 
 func (g *genHosts) counters() []host.Counters {
 	answer := make(chan []host.Counters)
@@ -190,6 +246,12 @@ func (f *forwarding) ended() <-chan struct{} { return f.Done }
 
 func (f *forwarding) StopSending() {}
 
+func (f *forwarding) begin() bool { return true }
+
+func (f *forwarding) agreements() []*host.Agreement { return nil }
+
+func (f *forwarding) leave() {}
+
 func (f *forwarding) counters() []host.Counters {
 	answer := make(chan []host.Counters)
 	f.Calls <- func(int64) { answer <- f.forwarder.Counters() }
@@ -225,6 +287,7 @@ type genHost struct {
 	Untracked   uint64          `json:"untracked"`    // of flows with too high numbers
 	OtherFrames uint64          `json:"other_frames"` // not test frames, or MAC control frames other than PFC
 	PFC         genPFC          `json:"pfc"`
+	DCBX        *host.Agreement `json:"dcbx,omitempty"` // of hosts that speak it
 
 	// TXDropsUnknown means that the device does not count frames that it drops instead of sending.
 	// They count as sent.
@@ -246,6 +309,7 @@ func newGenHost(s host.Stats) *genHost {
 	h := &genHost{
 		Received: s.Received, Damaged: s.Corrupt, ForOthers: s.Strangers, Untracked: s.Untracked,
 		OtherFrames: s.Others + s.Control,
+		DCBX:        s.DCBX,
 		PFC:         genPFC{Received: s.PFC.Frames, Injected: s.Injected, PausedNS: s.PFC.PausedNS},
 	}
 	for _, sent := range s.Sent {
@@ -302,6 +366,9 @@ func (h *genHost) print(out io.Writer) {
 	fmt.Fprintf(out, "%d damaged, %d for other addresses, %d of unknown flows, %d other frames; PFC frames: %d "+
 		"received, %d injected\n",
 		h.Damaged, h.ForOthers, h.Untracked, h.OtherFrames, h.PFC.Received, h.PFC.Injected)
+	if h.DCBX != nil {
+		fmt.Fprintln(out, h.DCBX)
+	}
 	for priority, ns := range h.PFC.PausedNS {
 		if ns > 0 {
 			fmt.Fprintf(out, "priority %d: paused for %v\n", priority, time.Duration(ns))

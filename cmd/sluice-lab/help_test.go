@@ -17,6 +17,8 @@ func TestCompletion(t *testing.T) {
 		{Words: []string{"bench", "run", "--out", ""}, Offered: []string{":16"}}, // completes directories
 		{Words: []string{"gen", "--mode", "m"}, Offered: []string{"macswap\t"}},
 		{Words: []string{"gen", "--engine", ""}, Offered: []string{"af_xdp", "live"}},
+		{Words: []string{"gen", "--dcbx", ""}, Offered: []string{"on", "off"}},
+		{Words: []string{"demo", "--dcbx", ""}, Offered: []string{"on", "off"}},
 	})
 }
 
