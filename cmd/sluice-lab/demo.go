@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"sluice/bench/host"
 	"sluice/bench/host/xdp"
@@ -26,13 +27,17 @@ const (
 	demoHello    = 2 * demoSenders // flow that keeps the target's address known, so that nothing is flooded
 )
 
+// demoOrder is the order in which hosts are added and begin: the target first.
+var demoOrder = [...]int{demoSenders, 0, 1}
+
 // demoOptions are the flags of the demo.
 type demoOptions struct {
 	duration    time.Duration
 	speed       string
 	size        int
 	noPFC       bool
-	transmitter bool // the transmitter sends at the switch's ports
+	dcbx        string // dcbxOn, dcbxOff, or empty: the switch does not speak it
+	transmitter bool   // the transmitter sends at the switch's ports
 	json        bool
 }
 
@@ -45,13 +50,23 @@ func demoCommand() *cobra.Command {
 line rate to the third, whose port is no faster, in CoS 3 (lossless) and CoS 0 (lossy). PFC pauses
 CoS 3 at the hosts; the switch drops the excess of CoS 0.
 
+By default, the hosts are configured to honour PFC. With --dcbx, the switch has PFC only at ports
+where it agrees on that with the host, by LLDP and DCBX. With --dcbx on, the hosts start without
+PFC, learn from the switch that CoS 3 is lossless, and then start sending. With --dcbx off, the
+hosts neither speak DCBX nor honour PFC: the switch treats CoS 3 like CoS 0, and drops its excess.
+
 Ends with a verdict. The exit code is 0 only if CoS 3 lost nothing, CoS 0 lost frames, the switch
 sent XOFF and XON, and every flow kept its order; otherwise it is 1.`,
 		Example: `  sluice-lab demo
   sluice-lab demo --no-pfc --duration 3s   # the lossless class loses frames, too
+  sluice-lab demo --dcbx on                # the hosts learn from the switch where to honour PFC
+  sluice-lab demo --dcbx off --duration 3s # hosts without DCBX: the lossless class loses frames, too
   sluice-lab demo --resident               # a program in the kernel sends, without a socket buffer per frame`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := o.check(c.Flags()); err != nil {
+				return cli.Usage(err)
+			}
 			r, err := runDemo(c.Context(), o, c.OutOrStdout())
 			if err != nil {
 				return err
@@ -71,10 +86,21 @@ sent XOFF and XON, and every flow kept its order; otherwise it is 1.`,
 	c.Flags().StringVar(&o.speed, "speed", "1G", "speed of all ports")
 	c.Flags().IntVar(&o.size, "size", 1496, "frame size in bytes, without FCS")
 	c.Flags().BoolVar(&o.noPFC, "no-pfc", false, "turn PFC off: then the lossless class loses frames, too")
+	c.Flags().StringVar(&o.dcbx, "dcbx", "",
+		"on: hosts learn from the switch where to honour PFC; off: the same switch, hosts without DCBX and PFC")
 	c.Flags().BoolVar(&o.transmitter, "resident", false,
 		"send from the switch's ports with the transmitter, which shares the worker's CPU")
 	c.Flags().BoolVar(&o.json, "json", false, "print only one JSON document, at the end")
+	cli.Complete(c, "dcbx", dcbxOn, dcbxOff)
 	return c
+}
+
+// check rejects flags that contradict each other.
+func (o *demoOptions) check(given *pflag.FlagSet) error {
+	if o.noPFC && given.Changed("dcbx") {
+		return errors.New("--no-pfc leaves DCBX nothing to agree on: leave out --no-pfc or --dcbx")
+	}
+	return checkDCBX(o.dcbx, given)
 }
 
 // demo is a running demo.
@@ -122,11 +148,14 @@ func demoMAC(host int) frame.MAC { return 0x0200_0000_0001 + frame.MAC(host) }
 
 // addHosts adds a host at the far end of each of the switch's ports, the target first.
 func (d *demo) addHosts() error {
-	for _, i := range []int{demoSenders, 0, 1} {
+	for _, i := range demoOrder {
 		p := host.Params{
 			MAC: demoMAC(i), Speed: d.sw.config.Ports[i].Speed, InFlight: 64 << 10,
 			CatchUp: int64(2 * time.Millisecond),
 			Flows:   demoFlows(i, d.size), Priorities: 1 << demoLossless,
+		}
+		if err := d.negotiate(i, &p); err != nil {
+			return err
 		}
 		err := d.sw.hosts[i].Do(func() error { return d.hosts.Add(hostDevice, p) })
 		if err != nil {
@@ -161,8 +190,11 @@ func (d *demo) traffic(ctx context.Context) error {
 		return err
 	}
 	d.hosts.Start(demoSenders)
+	if err := d.agree(ctx); err != nil {
+		return err
+	}
 	fmt.Fprintf(d.out, "%d senders at %s each into one port of %s, frames of %d bytes, PFC %s\n",
-		demoSenders, d.speed, d.speed, d.size, map[bool]string{false: "on", true: "off"}[d.noPFC])
+		demoSenders, d.speed, d.speed, d.size, d.pfc())
 	for began := time.Now(); time.Since(began) < d.duration; {
 		if err := cli.Sleep(ctx, min(time.Second, d.duration-time.Since(began))); err != nil {
 			return err

@@ -15,6 +15,7 @@ type demoResult struct {
 	PFC      pfcResult          `json:"pfc"`
 	Ports    []control.PortInfo `json:"ports"`
 	Where    lossResult         `json:"lost_where"`
+	DCBX     []demoAgreement    `json:"dcbx,omitempty"` // by port, with --dcbx
 }
 
 // lossResult says where frames were lost or dropped. All but LosslessDrops include lossy frames.
@@ -80,6 +81,11 @@ func (d *demo) result() (r demoResult, err error) {
 			r.PFC.XON += p.PFCSent.XON[priority]
 		}
 	}
+	if d.dcbx != "" {
+		if r.DCBX, err = d.agreements(); err != nil {
+			return r, err
+		}
+	}
 	r.Verdict = "fail"
 	if r.Lossless.Received > 0 && r.Lossless.Lost == 0 && r.Lossy.Lost > 0 && r.PFC.XOFF > 0 && r.PFC.XON > 0 &&
 		r.Lossless.Reordered+r.Lossy.Reordered == 0 {
@@ -88,7 +94,7 @@ func (d *demo) result() (r demoResult, err error) {
 	return r, nil
 }
 
-// String returns the verdict line.
+// String returns the verdict line, and with --dcbx before it what was agreed.
 func (r demoResult) String() string {
 	order := "order kept"
 	if n := r.Lossless.Reordered + r.Lossy.Reordered; n > 0 {
@@ -100,7 +106,7 @@ func (r demoResult) String() string {
 			"drivers of the switch: %d, of the hosts: %d",
 			r.Where.SwitchDrops, r.Where.LosslessDrops, r.Where.SwitchDrivers, r.Where.HostDrivers)
 	}
-	return fmt.Sprintf("%s: lossless lost %d of %d, lossy lost %d of %d, PFC frames sent %d (XOFF %d, XON %d), %s%s",
-		r.Verdict, r.Lossless.Lost, r.Lossless.Sent, r.Lossy.Lost, r.Lossy.Sent, r.PFC.Frames, r.PFC.XOFF, r.PFC.XON,
-		order, where)
+	return fmt.Sprintf("%s%s: lossless lost %d of %d, lossy lost %d of %d, PFC frames sent %d (XOFF %d, XON %d), %s%s",
+		agreementTable(r.DCBX), r.Verdict, r.Lossless.Lost, r.Lossless.Sent, r.Lossy.Lost, r.Lossy.Sent,
+		r.PFC.Frames, r.PFC.XOFF, r.PFC.XON, order, where)
 }

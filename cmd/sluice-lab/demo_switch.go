@@ -16,10 +16,11 @@ classes:
   - {cos: [3], name: storage, lossless: true, share: 1MB, xon: 512KB, headroom: 8MB}
   - {cos: [0], name: lan, share: 2MB, queue_limit: 1MB}
 pfc: {enabled: %t}
+lldp: {enabled: %[2]t, system_name: demo}
 ports:
-  - {device: port1, speed: %[2]s, tx: %[3]s}
-  - {device: port2, speed: %[2]s, tx: %[3]s}
-  - {device: port3, speed: %[2]s, tx: %[3]s}
+  - {device: port1, %[3]s}
+  - {device: port2, %[3]s}
+  - {device: port3, %[3]s}
 transmitter: {cpu: %[4]s}
 `
 
@@ -29,7 +30,11 @@ func (o demoOptions) configuration() []byte {
 	if o.transmitter {
 		tx, cpu = config.TXTransmitter, "worker"
 	}
-	return fmt.Appendf(nil, demoConfiguration, !o.noPFC, o.speed, tx, cpu)
+	port := fmt.Sprintf("speed: %s, tx: %s", o.speed, tx)
+	if o.dcbx != "" {
+		port += ", flow_control: auto, dcbx: {version: auto}"
+	}
+	return fmt.Appendf(nil, demoConfiguration, !o.noPFC, o.dcbx != "", port, cpu)
 }
 
 // demoSwitch is the demo's switch, and the settings of its hosts' devices.

@@ -154,3 +154,57 @@ func TestDemoInterrupted(t *testing.T) {
 	}
 	expectGone(t, made)
 }
+
+// TestDemoDCBX: hosts that learn from the switch lose nothing, the same hosts without DCBX do, and
+// then as an ordinary class: the switch counts no lossless drop.
+func TestDemoDCBX(t *testing.T) {
+	for _, c := range []struct {
+		dcbx, duration string
+		code           int
+		agreement      string // of each port
+	}{
+		{dcbxOn, "4s", 0, "[agreed [3] [3]]"},
+		{dcbxOff, "2s", cli.ExitFailure, "[no-peer [] []]"},
+	} {
+		t.Run(c.dcbx, func(t *testing.T) {
+			args := []string{"--dcbx", c.dcbx, "--duration", c.duration}
+			if program.UnderRace() { // as in testDemo
+				args = append(args, "--speed", "100M")
+			}
+			p, made := startDemo(t, args...)
+			code := p.ExitCode()
+			var o object
+			p.Document(&o)
+			checkDemo(t, o)
+			lost, xoff := o.number(t, "lossless", "lost"), o.number(t, "pfc", "xoff")
+			if on := c.dcbx == dcbxOn; code != c.code || (lost == 0) != on || (xoff > 0) != on ||
+				o.number(t, "lost_where", "switch_lossless_drops") != 0 {
+				t.Errorf("exit code %d: %v", code, o)
+			}
+			agreements, _ := o["dcbx"].([]any)
+			if len(agreements) != 3 {
+				t.Errorf("agreements: %v", agreements)
+			}
+			for _, a := range agreements {
+				at, _ := a.(map[string]any)
+				if got := fmt.Sprint([]any{at["state"], at["lossless"], at["host_honours"]}); got != c.agreement {
+					t.Errorf("port %v: %s, want %s", at["port"], got, c.agreement)
+				}
+			}
+			expectGone(t, made)
+		})
+	}
+}
+
+func TestDemoRefuses(t *testing.T) {
+	for arguments, want := range map[string]string{
+		"--dcbx maybe":       "--dcbx maybe: choose on or off",
+		"--dcbx on --no-pfc": "leave out --no-pfc or --dcbx",
+	} {
+		c := command()
+		c.SetArgs(append([]string{"demo"}, strings.Fields(arguments)...))
+		if err := c.Execute(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("demo %s: %v, want an error that says %q", arguments, err, want)
+		}
+	}
+}

@@ -122,6 +122,15 @@ func (h *Hosts) Stats() []host.Stats {
 // Start starts stepping n more hosts.
 func (h *Hosts) Start(n int) { h.Calls <- func(int64) { h.Active += n } }
 
+// Begin begins the flows of hosts that were added with them Held.
+func (h *Hosts) Begin() {
+	h.Calls <- func(now int64) {
+		for _, x := range h.List {
+			x.Begin(now)
+		}
+	}
+}
+
 // StopSending ends all flows; the hosts keep receiving.
 func (h *Hosts) StopSending() {
 	h.Calls <- func(int64) {
