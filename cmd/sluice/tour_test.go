@@ -32,6 +32,8 @@ var tourStops = []struct{ prints, not string }{
 		`SluiceLosslessDrop`},
 	{`(?s)lossless drops: 0\n.*flow 0: sent [1-9].*PFC frames: [1-9].*` +
 		`flow 0: received [1-9][0-9]* frames, [0-9]+ bytes; 0 missing`, ``},
+	{`(?s)port1 +agreed +3 +3\n.*pass: lossless lost 0 of [1-9].*port1 +no-peer +none +none\n.*` +
+		`fail: lossless lost [1-9].* 0 of them lossless for lack of room`, ``},
 }
 
 // tourEnd prints what is left after the tour, which must be nothing.
