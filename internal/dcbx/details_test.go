@@ -153,7 +153,7 @@ func TestPartsOfETS(t *testing.T) {
 		want    State
 		source  Source
 	}{
-		{false, configuration, StateMismatch, Local},
+		{false, configuration, StateLocal, Local},
 		{false, recommendation, StateLocal, Local},
 		{true, configuration, StateMismatch, Local},
 		{true, recommendation, StatePeer, Peer},

@@ -192,7 +192,8 @@ func (m *Machine) ieeeResult(f Feature) result {
 	case FeatureApp:
 		return m.ieeeApp() // the peer shows its own list and not what it took
 	}
-	if r.state != StateLocal {
+	ownTable := f == FeatureETS && !m.peer.features[f].willing // which the peer is not to follow
+	if r.state != StateLocal || ownTable {
 		m.ignored[f] = 0
 	} else if m.ignored[f] >= maxIgnored {
 		r.state = StateMismatch
@@ -241,19 +242,19 @@ func (m *Machine) givesWay() bool {
 	return order < 0
 }
 
-// ieeeETS is asymmetric: a willing end runs what the peer recommends.
+// ieeeETS is asymmetric: a willing end runs what the peer recommends, any other its own. So
+// different tables are no mismatch, but a willing end without a recommendation is one.
 func (m *Machine) ieeeETS() result {
-	r := result{source: Local, state: StateMismatch, shown: m.cfg.PFC.Priorities, values: m.own(FeatureETS)}
-	peer := &m.peer.features[FeatureETS]
+	r := result{source: Local, state: StateLocal, shown: m.cfg.PFC.Priorities, values: m.own(FeatureETS)}
 	theirs := &m.peer.ets
 	switch {
 	case m.cfg.Willing[FeatureETS] && m.peer.recommends:
 		r.source, r.state, r.values.ETS = Peer, StatePeer, m.peer.recommend
 		theirs = &m.peer.recommend
-	case !peer.present:
-		r.state, theirs = StateLocal, &m.peer.recommend
-	case peer.willing:
-		r.state = StateLocal
+	case m.cfg.Willing[FeatureETS]:
+		r.state = StateMismatch
+	case !m.peer.features[FeatureETS].present:
+		theirs = &m.peer.recommend
 	}
 	if theirs.Same(&m.cfg.ETS) {
 		r.state = StateAgreed

@@ -166,6 +166,8 @@ func (m *Machine) words(f Feature, s *FeatureStatus) string {
 			return "the port's " + own + " runs; " + m.version.Title() + " does not carry it"
 		}
 		switch {
+		case f == FeatureETS && m.version == IEEE && !s.Peer.Willing:
+			return both + "; each end schedules what it sends"
 		case m.version == IEEE:
 			return both + "; the port's runs, and the peer has yet to show it"
 		case s.Peer.Willing && !s.Local.Willing:

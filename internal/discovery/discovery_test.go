@@ -371,7 +371,7 @@ func TestSource(t *testing.T) {
 	n.add("other", core(16, 70))
 	n.run(5 * time.Second)
 	wants(8, 30)
-	n.wantMismatches("edge", "up2", "pfc", "ets")
+	n.wantMismatches("edge", "up2", "pfc")
 
 	// the source goes: the other becomes it
 	n.all["core"].Shutdown(n.now, "")
