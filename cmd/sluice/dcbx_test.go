@@ -571,3 +571,44 @@ func TestLLDPADAsksTooMuch(t *testing.T) {
 	lldppeer.Await(t, "the mismatches", nil, x.mismatches)
 	x.Stop()
 }
+
+// TestTwoSwitchesAgree: two switches agree in each version, and forget what they agreed on when one
+// of them stops.
+func TestTwoSwitchesAgree(t *testing.T) {
+	const text = `
+memory: {buffers: 8192, buffer_size: 2048B}
+classes: [{cos: [%d], name: storage, lossless: true}]
+lldp: {enabled: true, system_name: %s}
+ports: [{device: %s, speed: 1G, response: 100us, dcbx: {%s}, flow_control: auto}]
+`
+	for _, version := range []string{"ieee", "cee", "cin"} {
+		t.Run(version, func(t *testing.T) {
+			s := program.NewSite(t, 1)
+			core := startDCBXSwitchWith(t, s, fmt.Sprintf(text, 3, "core", "port1", "version: "+version))
+			edge := &dcbxSwitch{socket: program.SocketPath(t)}
+			edge.Running = program.StartSwitch(t, s.Hosts[0], fmt.Sprintf(text, 5, "edge", program.HostDevice,
+				"version: auto, role: upstream")+fmt.Sprintf("control: {socket: %s}\n", edge.socket))
+			program.Until(t, "agree on priority 3", func() bool {
+				a, b := core.port(), edge.portNamed(program.HostDevice)
+				return bitmap(a.DCBX.Operational.PFC) == 8 && bitmap(b.DCBX.Operational.PFC) == 8 &&
+					a.ByCoS[3].Lossless && b.ByCoS[3].Lossless && !b.ByCoS[5].Lossless
+			})
+			a, b := core.port(), edge.portNamed(program.HostDevice)
+			if a.DCBX.Version != version || b.DCBX.Version != version || !b.DCBX.Source {
+				t.Errorf("core %+v, edge %+v", a.DCBX, b.DCBX)
+			}
+			if all := slices.Concat(mismatches(a), mismatches(b)); len(all) > 0 {
+				t.Errorf("mismatches %v", all)
+			}
+			core.Signal(unix.SIGTERM)
+			program.Until(t, "forget the switch that stopped", func() bool {
+				b = edge.portNamed(program.HostDevice)
+				return bitmap(b.DCBX.Operational.PFC) == 0 && !b.ByCoS[3].Lossless
+			})
+			if kinds := mismatches(b); !slices.Equal(kinds, []string{"no-peer"}) {
+				t.Errorf("mismatches %v after the peer has stopped", kinds)
+			}
+			edge.Stop()
+		})
+	}
+}

@@ -91,6 +91,7 @@ type port struct {
 	since   int64 // since when the link is in its state
 	peers   int   // neighbours that speak DCBX
 	met     bool  // there was one since the link came up
+	heard   int64 // when the first of these appeared
 	tlvs    [][]byte
 	problem string   // of the last frame or TLV that was discarded
 	sent    sentUnit // the last LLDPDU
@@ -167,7 +168,7 @@ func (s *System) configurePort(now int64, p *port, of *Params, params PortParams
 		p.machine = nil
 	case p.machine == nil:
 		p.machine = dcbx.NewMachine(p.local(nil))
-		p.meet()
+		p.meet(now)
 	default:
 		p.unrefuse()
 	}
@@ -219,7 +220,7 @@ func (s *System) SetLink(now int64, name string, up bool, mac [6]byte, flaps uin
 		p.agent.SetLink(now, up)
 		if p.machine != nil {
 			p.machine.LinkDown()
-			p.meet()
+			p.meet(now)
 		}
 	}
 	s.next = now
@@ -240,7 +241,7 @@ func (s *System) Receive(now int64, name string, frame []byte) {
 		p.problem = err.Error()
 	case lldp.New, lldp.Changed, lldp.Left, lldp.Refreshed: // a peer that repeats itself may have ignored this end
 		if p.machine != nil {
-			p.meet()
+			p.meet(now)
 		}
 		s.next = now
 	}
@@ -255,7 +256,7 @@ func (s *System) Advance(now int64) (next int64) {
 	}
 	for _, p := range s.ports {
 		if p.agent.Advance(now) && p.machine != nil {
-			p.meet()
+			p.meet(now)
 		}
 	}
 	s.settle(now)
@@ -342,8 +343,11 @@ func (s *System) transmit(now int64, p *port, frame []byte) {
 }
 
 // meet tells a port's machine who its peer is.
-func (p *port) meet() {
+func (p *port) meet(now int64) {
 	all := p.speakers()
+	if p.peers == 0 {
+		p.heard = now
+	}
 	p.peers = len(all)
 	p.met = p.met || p.peers > 0
 	p.machine.SetMultiplePeers(p.peers > 1)

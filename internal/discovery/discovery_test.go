@@ -326,6 +326,8 @@ func TestVersions(t *testing.T) {
 	n.add("b", b)
 	n.run(5 * time.Second)
 	n.wantPFC("a", "1", 0)
+	n.wantMismatches("a", "1")
+	n.run(6 * time.Second)
 	n.wantMismatches("a", "1", "version")
 	n.wantMismatches("b", "1", "version")
 }

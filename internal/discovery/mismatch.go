@@ -35,8 +35,9 @@ type disagreement struct {
 	since int64  // ns
 }
 
-// patience is how long, in ns, a link may be up without DCBX from the peer before that is reported:
-// a peer sends its first LLDPDU when its link comes up.
+// patience is how long, in ns, a link may be up without DCBX from the peer before that is reported,
+// and how long a peer may speak another version. A peer sends its first LLDPDU when its link comes
+// up, and one that chooses the version automatically begins with IEEE.
 const patience = 10e9
 
 // judge notes in which ways a port and its peer disagree, and logs what has changed. It returns the
@@ -74,6 +75,9 @@ func (p *port) disagree(now int64) (texts [kinds]string, next int64) {
 		texts[kindNoPeer] = p.tellNoPeer()
 	default:
 		p.disagreeOnFeatures(&texts)
+		if at := p.heard + patience; texts[kindVersion] != "" && now < at {
+			texts[kindVersion], next = "", at
+		}
 	}
 	return texts, next
 }
