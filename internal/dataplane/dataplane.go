@@ -259,7 +259,8 @@ type Link struct {
 	Closed bool
 	// MAC is the source of the port's PFC frames. The port honours PFC and PAUSE frames only if
 	// they are sent to it or to the MAC control address.
-	MAC [6]byte
+	MAC  [6]byte
+	Peer [6]byte // address of the peer, if known: its frames for the control plane have a limit of their own
 	// Up says that the link has carrier. Frames for a port that is not up are dropped as
 	// drop.PortDown.
 	Up bool

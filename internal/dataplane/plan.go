@@ -89,6 +89,7 @@ func (w *Worker) attach(p *port, link Link, now int64) {
 	}
 	w.override(p, now, link.Storm) // after a link went down, only these are in a storm
 	p.flow.mac = link.MAC          // a device's address may change while it is open
+	p.subscriber.Favour(frame.MACFrom(link.Peer[:]))
 	if link.Driver == p.driver && !link.Closed {
 		return
 	}

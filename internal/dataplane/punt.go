@@ -63,7 +63,7 @@ func (w *Worker) punt(p *port, f *bridge.Frame, d *pmd.Desc, kind punt.Kind) {
 	case len(b) > channel.Longest():
 		w.refuse(p, d, drop.Oversize, f.Class)
 		return
-	case !p.subscriber.Take(kind, now):
+	case !p.subscriber.Take(kind, f.Header.Src, now):
 		w.refuse(p, d, drop.PuntRate, f.Class)
 		return
 	case !channel.Put(r, b):

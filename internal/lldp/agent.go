@@ -45,7 +45,8 @@ type Params struct {
 	Local Local
 
 	// Recognized reports whether the caller decodes an organizational TLV with that value (OUI,
-	// subtype, body). Others count as unrecognized. nil: it decodes none.
+	// subtype, body). Others count as unrecognized. When the port has MaxNeighbours, one that sends
+	// such a TLV takes the place of one that sends none. nil: it decodes none.
 	Recognized func(value []byte) bool
 }
 
@@ -134,7 +135,7 @@ type Stats struct {
 	Ageouts          uint64 // statsAgeoutsTotal
 	Inserts          uint64 // remTablesInserts: new neighbours
 	Deletes          uint64 // remTablesDeletes: neighbours that left, including Ageouts
-	Drops            uint64 // remTablesDrops: LLDPDUs of too many neighbours
+	Drops            uint64 // remTablesDrops: LLDPDUs of too many neighbours, and neighbours that made room
 
 	Errors [NumErrors]uint64 // frames and TLVs that were discarded, by reason
 }

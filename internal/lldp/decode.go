@@ -29,6 +29,7 @@ type LLDPDU struct {
 	Raw          []byte            // the LLDPDU, its End TLV included, without padding
 	Errors       [NumErrors]uint16 // TLVs that were discarded, by reason
 	Unrecognized int               // TLVs of reserved types, and organizational ones that were not decoded
+	Recognized   int               // organizational TLVs that the caller decodes
 
 	idLength int // of the chassis ID and port ID TLVs at the start of Raw
 }
@@ -200,7 +201,9 @@ func (u *LLDPDU) decodeOrganizational(value []byte, seen *uint, recognized func(
 		}
 		u.MaxFrameSize = binary.BigEndian.Uint16(body)
 	default:
-		if recognized == nil || !recognized(value) {
+		if recognized != nil && recognized(value) {
+			u.Recognized++
+		} else {
 			u.Unrecognized++
 		}
 	}

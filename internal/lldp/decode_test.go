@@ -69,7 +69,7 @@ func fullDecoded() LLDPDU {
 		MaxFrameSize: 9216,
 		Organizational: [][]byte{bytesOf("0080c2 01 0064"), bytesOf("00120f 01 03 6c01 0010"),
 			bytesOf("00120f 04 2400"), bytesOf("0080c2 0b 8808"), bytesOf("001b21 02")},
-		Raw: bytesOf(full), Unrecognized: 2, idLength: 9 + 14,
+		Raw: bytesOf(full), Unrecognized: 2, Recognized: 1, idLength: 9 + 14,
 	}
 }
 

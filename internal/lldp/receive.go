@@ -70,7 +70,7 @@ func (a *Agent) update(source [6]byte, u *LLDPDU) (Event, error) {
 		}
 		a.keep(n, source, u)
 		return Changed, nil
-	case len(a.neighbours) == a.params.MaxNeighbours:
+	case len(a.neighbours) == a.params.MaxNeighbours && !a.makeRoom(u):
 		a.tooMany = max(a.tooMany, a.now+int64(u.TTL)*second)
 		a.stats.FramesDiscarded++
 		a.stats.Drops++
@@ -88,6 +88,22 @@ func (a *Agent) update(source [6]byte, u *LLDPDU) (Event, error) {
 	a.stats.Inserts++
 	a.hurry()
 	return New, nil
+}
+
+// makeRoom forgets the latest neighbour that sends nothing that the caller decodes, if the LLDPDU
+// of a new one has something.
+func (a *Agent) makeRoom(u *LLDPDU) bool {
+	if u.Recognized == 0 {
+		return false
+	}
+	for i := len(a.neighbours) - 1; i >= 0; i-- {
+		if a.neighbours[i].Recognized == 0 {
+			a.remove(i)
+			a.stats.Drops++
+			return true
+		}
+	}
+	return false
 }
 
 // keep stores an LLDPDU, which has other memory.

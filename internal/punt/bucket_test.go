@@ -109,15 +109,15 @@ func TestSubscriptions(t *testing.T) {
 		}
 	}
 	for range l.Burst {
-		if !s.Take(LLDP, 0) {
+		if !s.Take(LLDP, 1, 0) {
 			t.Error("less than a burst passed")
 		}
 	}
-	if s.Take(LLDP, 0) {
+	if s.Take(LLDP, 1, 0) {
 		t.Error("more than a burst passed: addresses of a kind have buckets of their own")
 	}
 	next, _ := NewSubscriber([]Subscription{SubscribeLLDP(Limit{Rate: 10, Burst: 50})})
-	if next.TakeOver(&s); next.Take(LLDP, 0) {
+	if next.TakeOver(&s); next.Take(LLDP, 1, 0) {
 		t.Error("new parameters gave credit")
 	}
 	if none, err := NewSubscriber(nil); err != nil {

@@ -128,7 +128,7 @@ func TestNothingIsAllocated(t *testing.T) {
 		for range 4 {
 			now += 5e6
 			kind, is := s.Match(0x0180_c200_000e, 0x88cc)
-			s.Take(kind, now)
+			s.Take(kind, 1, now)
 			if !is || !c.Put(Frame{}, b) || !i.Push(b) {
 				t.Fatal("refused")
 			}

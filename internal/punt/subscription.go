@@ -25,6 +25,8 @@ func SubscribeLLDP(l Limit) Subscription {
 type Subscriber struct {
 	subscriptions []Subscription
 	buckets       [Kinds]bucket
+	favoured      [Kinds]bucket // of frames from peer
+	peer          frame.MAC
 }
 
 // NewSubscriber returns a Subscriber with full buckets. It rejects invalid subscriptions.
@@ -46,6 +48,7 @@ func NewSubscriber(subscriptions []Subscription) (s Subscriber, err error) {
 			return s, fmt.Errorf("two limits for %v: give its subscriptions the same one", one.Kind)
 		}
 		*b = newBucket(one.Limit)
+		s.favoured[one.Kind] = newBucket(one.Limit)
 	}
 	return s, nil
 }
@@ -61,13 +64,25 @@ func (s *Subscriber) Match(dst frame.MAC, etherType uint16) (Kind, bool) {
 	return 0, false
 }
 
-// Take reports whether a frame of a kind may pass at now, in ns, and counts it if so.
-func (s *Subscriber) Take(k Kind, now int64) bool { return s.buckets[k].take(now) }
+// Favour gives the frames from an address limits of their own, which are as high: then no other
+// station can crowd out those of the port's peer.
+func (s *Subscriber) Favour(peer frame.MAC) { s.peer = peer }
+
+// Take reports whether a frame of a kind from an address may pass at now, in ns, and counts it if
+// so.
+func (s *Subscriber) Take(k Kind, src frame.MAC, now int64) bool {
+	if src == s.peer {
+		return s.favoured[k].take(now)
+	}
+	return s.buckets[k].take(now)
+}
 
 // TakeOver continues from the subscriber before: with the credit of its buckets, as far as the new
 // bursts allow. So new parameters are no way around a limit.
 func (s *Subscriber) TakeOver(old *Subscriber) {
+	s.peer = old.peer
 	for k := range s.buckets {
 		s.buckets[k].takeOver(&old.buckets[k])
+		s.favoured[k].takeOver(&old.favoured[k])
 	}
 }
