@@ -5,6 +5,7 @@
 package discovery
 
 import (
+	"bytes"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -91,11 +92,13 @@ type port struct {
 	since   int64 // since when the link is in its state
 	peers   int   // neighbours that speak DCBX
 	met     bool  // there was one since the link came up
+	looped  bool  // what the port sends came back since then
 	heard   int64 // when the first of these appeared
 	tlvs    [][]byte
 	problem string   // of the last frame or TLV that was discarded
 	sent    sentUnit // the last LLDPDU
 
+	refused       refusals
 	disagreements [kinds]disagreement
 }
 
@@ -133,11 +136,13 @@ func (s *System) Configure(now int64, p Params) error {
 		if err := s.configurePort(now, one, &p, p.Ports[i]); err != nil {
 			return err
 		}
+		one.refused = refusals{} // the memory may be another
 		ports = append(ports, one)
 	}
 	for _, old := range s.ports {
 		if !slices.Contains(ports, old) {
 			s.leave(now, old)
+			s.note(now, old, [kinds]string{}, "the port was removed")
 		}
 	}
 	s.ports, s.params = ports, p
@@ -166,11 +171,10 @@ func (s *System) configurePort(now int64, p *port, of *Params, params PortParams
 		return err
 	case !params.DCBX:
 		p.machine = nil
+		s.note(now, p, [kinds]string{}, "DCBX is off")
 	case p.machine == nil:
 		p.machine = dcbx.NewMachine(p.local(nil))
 		p.meet(now)
-	default:
-		p.unrefuse()
 	}
 	return nil
 }
@@ -215,7 +219,7 @@ func (s *System) SetLink(now int64, name string, up bool, mac [6]byte, flaps uin
 		}
 	}
 	if was.up != up || was.flaps != flaps {
-		p.since, p.met = now, false
+		p.since, p.met, p.looped = now, false, false
 		p.agent.SetLink(now, false)
 		p.agent.SetLink(now, up)
 		if p.machine != nil {
@@ -235,6 +239,10 @@ func (s *System) Receive(now int64, name string, frame []byte) {
 	if p == nil {
 		return
 	}
+	if p.reflected(frame) {
+		p.looped, p.problem = true, "the port's own LLDPDU came back: there is a loop"
+		return
+	}
 	event, err := p.agent.Receive(now, frame)
 	switch event {
 	case lldp.Refused:
@@ -245,6 +253,18 @@ func (s *System) Receive(now int64, name string, frame []byte) {
 		}
 		s.next = now
 	}
+}
+
+// reflected reports whether a frame is from the port itself: it has the same chassis ID and port
+// ID, the first two TLVs.
+func (p *port) reflected(frame []byte) bool {
+	_, data, err := lldp.Unwrap(frame)
+	own := p.sent.data
+	if err != nil || len(own) == 0 {
+		return false
+	}
+	chassis := 2 + int(own[1])
+	return bytes.HasPrefix(data, own[:chassis+2+int(own[chassis+1])])
 }
 
 // Advance does what is due until now, and returns when it has to be called again.
@@ -281,6 +301,23 @@ func (s *System) leave(now int64, p *port) {
 	}
 }
 
+// Peer returns the address of a port's DCBX peer, or else of its first neighbour; zero: it has
+// none.
+func (s *System) Peer(name string) (mac [6]byte) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	p := s.port(name)
+	if p == nil {
+		return mac
+	}
+	for _, all := range [][]*lldp.Neighbour{p.speakers(), p.agent.Neighbours()} {
+		if len(all) > 0 {
+			return all[0].MAC
+		}
+	}
+	return mac
+}
+
 // port returns the port of a name, or nil.
 func (s *System) port(name string) *port {
 	for _, p := range s.ports {
@@ -309,10 +346,11 @@ func (s *System) settle(now int64) {
 		for _, p := range s.ports {
 			if p.machine != nil {
 				p.machine.Configure(p.local(s.passedOn(p)))
+				p.refuseAgain(s.passedOn(p))
 			}
 		}
 	}
-	s.next = s.source.over(s.params.SourceHold)
+	s.next = min(s.source.over(s.params.SourceHold), s.source.next)
 	for _, p := range s.ports {
 		if p.machine != nil {
 			s.next = min(s.next, s.judge(now, p))
@@ -382,16 +420,21 @@ func (p *port) local(given *gift) dcbx.Config {
 	if given.lasts { // no other port takes anything
 		c.Willing = [dcbx.Features]bool{}
 	}
-	if given.has[dcbx.FeaturePFC] && p.Auto {
+	if p.gets(given, dcbx.FeaturePFC) {
 		c.PFC.Priorities = given.pfc
 	}
-	if given.has[dcbx.FeatureETS] {
+	if p.gets(given, dcbx.FeatureETS) {
 		c.ETS.TC, c.ETS.Bandwidth, c.ETS.TSA = given.ets.TC, given.ets.Bandwidth, given.ets.TSA
 	}
-	if given.has[dcbx.FeatureApp] {
+	if p.gets(given, dcbx.FeatureApp) {
 		c.Apps = given.apps
 	}
 	return c
+}
+
+// gets reports whether a port has its settings of a feature from the source.
+func (p *port) gets(given *gift, f dcbx.Feature) bool {
+	return given != nil && given.has[f] && p.refused[f][bySource].why == "" && (f != dcbx.FeaturePFC || p.Auto)
 }
 
 // Agreements returns what each port with DCBX is to run, by name.
@@ -416,22 +459,4 @@ func (p *port) agreement() (a Agreement) {
 		a.ETS = &ets.Operational.ETS
 	}
 	return a
-}
-
-// Refuse tells that a port can't run what was agreed on a feature, and why. The port keeps its own
-// settings, and its peer is told, until something else would be agreed.
-func (s *System) Refuse(now int64, name string, f dcbx.Feature, why string) {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	if p := s.port(name); p != nil && p.machine != nil {
-		p.machine.Refuse(f, why)
-		s.settle(now)
-	}
-}
-
-// unrefuse lets a port try again what it refused, since the switch has another configuration.
-func (p *port) unrefuse() {
-	for f := range dcbx.Feature(dcbx.Features) {
-		p.machine.Refuse(f, "")
-	}
 }

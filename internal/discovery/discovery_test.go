@@ -286,7 +286,8 @@ func TestMultiplePeers(t *testing.T) {
 	n.run(5 * time.Second)
 	n.wantPFC("a", "1", 0)
 	n.wantMismatches("a", "1", "multiple-peers")
-	if text := n.dcbx("a", "1").Mismatches[kindMultiple].Text; !strings.Contains(text, "b (1), c (1)") {
+	text := n.dcbx("a", "1").Mismatches[kindMultiple].Text
+	if !strings.Contains(text, "b (1), TTL 121 s; c (1), TTL 121 s") {
 		t.Error(text)
 	}
 	delete(n.wires, "c 1")

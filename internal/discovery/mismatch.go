@@ -33,6 +33,7 @@ func (k kind) String() string { return kindNames[k] }
 type disagreement struct {
 	text  string // what each end has, and who would have to change what; empty: they agree
 	since int64  // ns
+	log   edge
 }
 
 // patience is how long, in ns, a link may be up without DCBX from the peer before that is reported,
@@ -43,24 +44,44 @@ const patience = 10e9
 // judge notes in which ways a port and its peer disagree, and logs what has changed. It returns the
 // time at which it has to be called again although nothing has happened.
 func (s *System) judge(now int64, p *port) (next int64) {
-	texts, next := p.disagree(now)
+	texts, next := s.disagree(now, p)
+	why := "the two ends agree, or have no say in it"
+	if !p.link.up {
+		why = "the link is down"
+	}
+	return min(next, s.note(now, p, texts, why))
+}
+
+// note keeps in which ways a port and its peer disagree, and logs what has changed. ended says why
+// disagreements have ended. It returns when it has to be called again to log what changes too
+// often.
+func (s *System) note(now int64, p *port, texts [kinds]string, ended string) (next int64) {
+	next = never
 	for k := range p.disagreements {
-		was := &p.disagreements[k]
-		switch text := texts[k]; {
-		case text != "" && was.text == "":
-			was.since = now
-			s.log.Warn("DCBX mismatch", "port", p.Name, "kind", kind(k), "because", text)
-		case text == "" && was.text != "":
-			s.log.Info("DCBX mismatch ended", "port", p.Name, "kind", kind(k))
+		d := &p.disagreements[k]
+		if d.text == "" {
+			d.since = now
 		}
-		was.text = texts[k]
+		d.text = texts[k]
+		log, at := d.log.due(now, d.text)
+		next = min(next, at)
+		switch {
+		case !log:
+		case d.text != "":
+			s.log.Warn("DCBX mismatch", "port", p.Name, "kind", kind(k), "because", d.text)
+		default:
+			s.log.Info("DCBX mismatch ended", "port", p.Name, "kind", kind(k), "because", ended)
+		}
 	}
 	return next
 }
 
+// never is the time of what does not happen.
+const never = math.MaxInt64
+
 // disagree says in which ways a port and its peer disagree now.
-func (p *port) disagree(now int64) (texts [kinds]string, next int64) {
-	next = math.MaxInt64
+func (s *System) disagree(now int64, p *port) (texts [kinds]string, next int64) {
+	next = never
 	if !p.link.up {
 		return texts, next
 	}
@@ -72,9 +93,9 @@ func (p *port) disagree(now int64) (texts [kinds]string, next int64) {
 			next = at
 			break
 		}
-		texts[kindNoPeer] = p.tellNoPeer()
+		texts[kindNoPeer] = p.tellNoPeer(now)
 	default:
-		p.disagreeOnFeatures(&texts)
+		s.disagreeOnFeatures(p, &texts)
 		if at := p.heard + patience; texts[kindVersion] != "" && now < at {
 			texts[kindVersion], next = "", at
 		}
@@ -83,11 +104,15 @@ func (p *port) disagree(now int64) (texts [kinds]string, next int64) {
 }
 
 // disagreeOnFeatures does so for a port with one peer.
-func (p *port) disagreeOnFeatures(texts *[kinds]string) {
-	status := p.machine.Status()
+func (s *System) disagreeOnFeatures(p *port, texts *[kinds]string) {
+	status, given := p.machine.Status(), s.passedOn(p)
 	var refused []string
 	for i := range status.Features {
 		f := &status.Features[i]
+		if r := &p.refused[i][bySource]; r.why != "" && given != nil && given.has[i] {
+			refused = append(refused, fmt.Sprintf("%v from the peer of %s: the settings of the file run instead: %s",
+				dcbx.Feature(i), r.from, r.why))
+		}
 		text := fmt.Sprintf("%s: %s", p.peerName(), f.Why)
 		switch {
 		case f.State == dcbx.StateVersion:
@@ -96,32 +121,42 @@ func (p *port) disagreeOnFeatures(texts *[kinds]string) {
 			refused = append(refused, fmt.Sprintf("%v with %s", dcbx.Feature(i), text))
 		case f.State.Alarming(), f.State == dcbx.StateAbsent && f.Error != 0,
 			f.State == dcbx.StateAbsent && i == int(dcbx.FeaturePFC) && p.Auto:
-			texts[i] = text
+			if texts[i] = text; p.gets(given, dcbx.Feature(i)) {
+				texts[i] += fmt.Sprintf("; this port has its settings from the peer of %s", given.from)
+			}
 		}
 	}
 	texts[kindRefused] = strings.Join(refused, "; ")
 }
 
 // tellNoPeer says that no neighbour speaks DCBX.
-func (p *port) tellNoPeer() string {
+func (p *port) tellNoPeer(now int64) string {
 	who := "no neighbour sends LLDP"
-	if all := p.agent.Neighbours(); len(all) > 0 {
+	all := p.agent.Neighbours()
+	switch {
+	case p.agent.TooManyNeighbours(now):
+		who = fmt.Sprintf("none of the %d neighbours sends DCBX, and there is no room for more", len(all))
+	case len(all) > 0:
 		who = fmt.Sprintf("%s sends LLDP without DCBX", nameOf(all[0]))
+	case p.looped:
+		who = "no neighbour sends LLDP, and what the port sends comes back: there is a loop"
 	}
-	effect := ""
 	if p.Auto {
-		effect = ", so the port does no PFC"
+		return who + ", so the port does no PFC: turn on DCBX at the link partner, or write `dcbx: {version: off}` " +
+			"and `flow_control: pfc` for the port"
 	}
-	return fmt.Sprintf("%s%s: turn on DCBX at the link partner, or write `dcbx: {version: off}` for the port", who,
-		effect)
+	return who + ": turn on DCBX at the link partner, or write `dcbx: {version: off}` for the port"
 }
 
-// tellPeers says that there are several peers.
+// tellPeers names the neighbours that speak DCBX.
 func (p *port) tellPeers() string {
-	names := p.peerNames()
+	var names []string
+	for _, n := range p.speakers() {
+		names = append(names, fmt.Sprintf("%s, TTL %d s", nameOf(n), n.TTL))
+	}
 	return fmt.Sprintf("%d neighbours speak DCBX (%s), and it works between two ends only: remove the bridge or hub "+
-		"between them, or turn off all but one; it works again when the others have aged out", len(names),
-		strings.Join(names, ", "))
+		"between them, or turn off all but one; it works again when the TTL of the others has ended, or after "+
+		"`sluice port shut` and `sluice port open`", len(names), strings.Join(names, "; "))
 }
 
 // peerNames names the neighbours that speak DCBX.

@@ -1,8 +1,10 @@
 package discovery
 
 import (
+	"cmp"
 	"math"
 	"slices"
+	"time"
 
 	"sluice/internal/dcbx"
 )
@@ -15,8 +17,10 @@ import (
 // source is the elected source.
 type source struct {
 	gift
+	log  edge
 	port *port // nil: none
 	gone int64 // time at which it was lost, if port is nil
+	next int64 // time at which the log needs a line
 }
 
 // gift is what a source gave.
@@ -62,7 +66,24 @@ func (s *System) elect(now int64) (another bool) {
 	} else if s.source.over(s.params.SourceHold) <= now {
 		s.source.gift = gift{}
 	}
+	s.logSource(now)
 	return s.source.port != before
+}
+
+// logSource logs which port is the source.
+func (s *System) logSource(now int64) {
+	text := ""
+	switch {
+	case s.source.port != nil:
+		text = s.source.from + " has taken settings from its peer: downstream ports recommend them"
+	case s.source.any():
+		text = s.source.from + " has lost its peer: what it gave stays for " +
+			time.Duration(s.params.SourceHold).String()
+	}
+	log, at := s.source.log.due(now, text)
+	if s.source.next = at; log {
+		s.log.Info("DCBX source", "is", cmp.Or(text, "none: ports have the settings of the file"))
+	}
 }
 
 // takes reports whether a port can be the source: it runs settings of its peer.
