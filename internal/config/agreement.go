@@ -60,6 +60,10 @@ func losslessCoS(c *Config) (set uint8) {
 	return set
 }
 
+// LosslessCoS returns the CoS values of the lossless classes of the file, whatever ports have
+// agreed on.
+func (c *Config) LosslessCoS() uint8 { return c.source.lossless }
+
 // setLossless finds the priorities that are lossless on a port. Without an agreement, a port with
 // FlowAuto counts as if it had agreed on all lossless classes of the file. Its memory is kept even
 // if it has agreed on less, so that a later agreement on them always fits.

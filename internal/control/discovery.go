@@ -3,10 +3,10 @@ package control
 import (
 	"cmp"
 	"errors"
-	"maps"
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"sluice/internal/config"
@@ -29,8 +29,8 @@ var lldpLimit = punt.Limit{Rate: 100, Burst: 50}
 // now returns the time for discovery.
 func (s *Switch) now() int64 { return time.Since(s.began).Nanoseconds() }
 
-// inject sends a frame of the switch at a port. A frame for which there is no room is counted at
-// the port; LLDP repeats what it says.
+// inject sends a frame of the switch at a port. A frame for which there is no room is lost; LLDP
+// repeats what it says.
 func (s *Switch) inject(device string, frame []byte) {
 	if id := slices.Index(s.plane.Names(), device); id >= 0 {
 		s.plane.Inject(id, frame)
@@ -40,6 +40,9 @@ func (s *Switch) inject(device string, frame []byte) {
 // introduce has discovery speak for the ports of a file, with what the switch refuses of earlier
 // agreements.
 func (s *Switch) introduce(file *config.Config, refusals []refusal) error {
+	if s.chassis == [6]byte{} { // once it is chosen, neighbours know the switch by it
+		s.chassis = chassis(file)
+	}
 	if err := s.discovery.Configure(s.now(), s.discoveryParams(file)); err != nil {
 		return err
 	}
@@ -58,87 +61,155 @@ func (s *Switch) discover() error {
 		link := &s.plan.Links[p.number]
 		s.discovery.SetLink(now, p.Device, link.Up && p.driver != nil, link.MAC, link.Flaps)
 	}
-	s.plane.Punted(func(f punt.Frame) { s.discovery.Receive(now, names[f.Port], f.Bytes) })
+	s.plane.Punted(func(f punt.Frame) { s.discovery.Receive(s.arrival(&f, names[f.Port]), names[f.Port], f.Bytes) })
 	s.discovery.Advance(now)
+	if err := s.favourPeers(); err != nil {
+		return err
+	}
 	return s.agree()
 }
 
-// agree changes over to what ports and their peers have agreed on. What the configuration can't be
-// fitted to is refused; the port then goes on without it.
-func (s *Switch) agree() error {
-	if s.changing || s.stopping != dataplane.Running || s.discovery.Serial() == s.settled {
+// arrival returns when a frame arrived at a port, by the clock of discovery. If this goroutine was
+// busy, neighbours whose LLDPDUs wait must not age out meanwhile.
+func (s *Switch) arrival(f *punt.Frame, device string) int64 {
+	if p := s.port(device); p != nil {
+		if started := s.plane.Workers[p.Worker].Started(); started != nil {
+			return started.Sub(s.began).Nanoseconds() + f.At
+		}
+	}
+	return s.now()
+}
+
+// favourPeers tells the workers the addresses of the ports' peers: their LLDPDUs have a limit of
+// their own, so that others at the port can't crowd them out.
+func (s *Switch) favourPeers() error {
+	changed := false
+	for _, p := range s.ports {
+		link := &s.plan.Links[p.number]
+		if peer := s.discovery.Peer(p.Device); peer != link.Peer {
+			link.Peer, changed = peer, true
+		}
+	}
+	if !changed {
 		return nil
 	}
-	for range 2*len(s.ports) + 1 { // each port may refuse PFC and ETS
-		s.settled = s.discovery.Serial()
-		facts, devices := s.agreed()
-		if len(devices) == 0 {
-			break
-		}
-		next, err := s.on(s.config, facts)
-		if err == nil {
-			return s.changeTo(next, facts, devices)
-		}
-		s.refuse(s.blamed(err, devices))
+	return s.publish()
+}
+
+// A port that has changed what it agreed on waits before it does so again: for shortestHold, and
+// twice as long with each further change, up to longestHold. A port that did not for calmTime
+// begins anew. So a peer that changes its settings all the time does not keep the switch busy.
+const (
+	shortestHold = time.Second
+	longestHold  = 16 * time.Second
+	calmTime     = time.Minute
+)
+
+// hold is the wait of a port.
+type hold struct {
+	until time.Time
+	next  time.Duration // length of the next one
+}
+
+// extend begins the next wait.
+func (h *hold) extend(now time.Time) {
+	if now.Sub(h.until) > calmTime {
+		h.next = shortestHold
 	}
+	h.until = now.Add(h.next)
+	h.next = min(2*h.next, longestHold)
+}
+
+// agree changes over to what ports and their peers have agreed on. What the configuration can't be
+// fitted to is refused, port by port; the port then goes on without it, and the others with theirs.
+func (s *Switch) agree() error {
+	now := time.Now()
+	if s.changing || s.stopping != dataplane.Running || s.discovery.Serial() == s.settled && now.Before(s.lookAgain) {
+		return nil
+	}
+	s.settled, s.lookAgain = s.discovery.Serial(), now.Add(time.Hour)
+	changed := s.agreements(now)
+	if len(changed) == 0 {
+		return nil
+	}
+	f := fitting{config: s.config, facts: s.facts}
+	for _, c := range changed {
+		s.fitAgreement(&f, s.config, c.device, c.agreed)
+	}
+	if err := s.changeTo(f, changed); err != nil {
+		return err
+	}
+	s.refuse(f.refusals)
 	return nil
 }
 
-// agreed returns the facts of the links with what ports and their peers have agreed on by now, and
-// the devices for which that has changed.
-func (s *Switch) agreed() (facts map[string]config.LinkFacts, devices []string) {
-	facts = s.facts
+// agreement is what a port has agreed on.
+type agreement struct {
+	device string
+	agreed *config.Agreed
+}
+
+// agreements returns what ports have agreed on other than what they run. Those that give up
+// priorities come first, as that frees memory. Ports that have to wait are left for later.
+func (s *Switch) agreements(now time.Time) (changed []agreement) {
+	frees := func(a agreement) bool { return a.agreed.PFC&^s.facts[a.device].DCB.PFC == 0 }
 	for device, a := range s.discovery.Agreements() {
 		fact := s.facts[device]
-		is := config.Agreed{PFC: a.PFC}
+		is := &config.Agreed{PFC: a.PFC}
 		if a.ETS != nil {
 			is.ETS = &config.ETSTable{TC: a.ETS.TC, Bandwidth: a.ETS.Bandwidth, TSA: a.ETS.TSA}
 		}
-		if fact.DCB != nil && fact.DCB.Equal(&is) {
+		if fact.DCB == nil || fact.DCB.Equal(is) {
 			continue
 		}
-		if devices == nil {
-			facts = maps.Clone(s.facts)
+		if h := s.holds[device]; h != nil && now.Before(h.until) {
+			if h.until.Before(s.lookAgain) {
+				s.lookAgain = h.until
+			}
+			continue
 		}
-		fact.DCB = &is
-		facts[device] = fact
-		devices = append(devices, device)
+		changed = append(changed, agreement{device, is})
 	}
-	slices.Sort(devices)
-	return facts, devices
+	slices.SortFunc(changed, func(a, b agreement) int {
+		if frees(a) != frees(b) {
+			if frees(a) {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.device, b.device)
+	})
+	return changed
 }
 
-// changeTo changes over to a configuration that is fitted to new agreements of these devices.
-func (s *Switch) changeTo(next *config.Config, facts map[string]config.LinkFacts, devices []string) error {
-	if _, err := s.change(fitting{config: next, facts: facts}); err != nil {
-		return err
+// changeTo changes over to a configuration that is fitted to new agreements.
+func (s *Switch) changeTo(f fitting, changed []agreement) error {
+	before, now := s.facts, time.Now()
+	runs := func(a agreement) bool { return f.facts[a.device].DCB.Equal(before[a.device].DCB) }
+	if slices.ContainsFunc(changed, func(a agreement) bool { return !runs(a) }) {
+		if _, err := s.change(fitting{config: f.config, facts: f.facts}); err != nil {
+			return err
+		}
 	}
-	for _, device := range devices {
-		p := s.port(device)
-		ets := "its own"
-		if facts[device].DCB.ETS != nil {
+	for _, c := range changed {
+		h := s.holds[c.device]
+		if h == nil {
+			h = &hold{}
+			s.holds[c.device] = h
+		}
+		h.extend(now)
+		if runs(c) {
+			continue // it is refused
+		}
+		p, ets := s.port(c.device), "its own"
+		if f.facts[c.device].DCB.ETS != nil {
 			ets = "as agreed"
 		}
-		s.log.Info("DCBX agreement changed", "port", device, "pfc", config.Priorities(p.PFC), "ets", ets)
+		s.log.Info("DCBX agreement changed", "port", c.device, "pfc", config.Priorities(p.PFC), "ets", ets)
 		s.warnOfStalls(p)
 		s.stopOwnPause(p)
 	}
 	return nil
-}
-
-// blamed returns which agreement of these devices does not fit. If that can't be told apart, it is
-// all of them.
-func (s *Switch) blamed(err error, devices []string) (all []refusal) {
-	var one *config.Error
-	if errors.As(err, &one) && one.Port != "" {
-		return []refusal{{one.Port, one.Feature, because(err)}}
-	}
-	for _, device := range devices {
-		for _, f := range []config.DCBXFeature{config.FeaturePFC, config.FeatureETS} {
-			all = append(all, refusal{device, f, because(err)})
-		}
-	}
-	return all
 }
 
 // because says why an agreement is refused, in a line.
@@ -180,7 +251,7 @@ func (s *Switch) discoveryParams(c *config.Config) discovery.Params {
 	p := discovery.Params{
 		Interval: c.LLDP.Interval.Nanoseconds(), Hold: c.LLDP.Hold, Name: cmp.Or(c.LLDP.SystemName, hostName()),
 		Description: cmp.Or(c.LLDP.SystemDescription, "Sluice "+s.version), Management: c.LLDP.Management,
-		Bridge: c.Forwarding.Mode == config.Bridge, SourceHold: c.DCBX.Hold.Nanoseconds(), Chassis: chassis(c),
+		Bridge: c.Forwarding.Mode == config.Bridge, SourceHold: c.DCBX.Hold.Nanoseconds(), Chassis: s.chassis,
 	}
 	var apps []dcbx.App
 	for _, a := range c.DCBX.Applications {
@@ -215,13 +286,11 @@ func discoveryPort(c *config.Config, p *config.Port) discovery.PortParams {
 	return d
 }
 
-// hostName returns the name of the machine.
+// hostName returns the name of the machine in printable characters, or that of the program if it
+// has none.
 func hostName() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return "sluice"
-	}
-	return name
+	name, _ := os.Hostname()
+	return cmp.Or(lldp.Printable([]byte(name)), "sluice")
 }
 
 // chassis returns the address that identifies the switch: that of its first device that exists, or

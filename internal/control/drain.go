@@ -14,6 +14,8 @@ const (
 	// holdTime is how long peers are held in XOFF before the switch stops receiving, so that frames
 	// under way arrive.
 	holdTime = 200 * time.Millisecond
+	// leaveTime is how long the last frame of a port may take to leave.
+	leaveTime = 5 * time.Millisecond
 	// drainTimeout bounds how long accepted frames may take to leave, since a peer may pause the
 	// switch forever.
 	drainTimeout = 5 * time.Second
@@ -24,7 +26,6 @@ const (
 // some of that could not be sent. Links are still followed meanwhile.
 func (s *Switch) drain() error {
 	s.log.Info("draining")
-	s.discovery.Shutdown(s.now(), "")
 	err := s.closeDead()
 	for _, step := range []struct {
 		drain dataplane.Drain
@@ -42,7 +43,17 @@ func (s *Switch) drain() error {
 		return errors.Join(err, fmt.Errorf("not drained: %w", e))
 	}
 	s.log.Info("drained")
-	return err
+	return errors.Join(err, s.leave(""))
+}
+
+// leave tells the neighbours of a port, or of all ports if device is empty, that it stops. Until
+// then its peer has to honour pauses, so this is the last that a port sends.
+func (s *Switch) leave(device string) error {
+	if !s.config.LLDP.Enabled {
+		return nil
+	}
+	s.discovery.Shutdown(s.now(), device)
+	return s.followLinks(leaveTime)
 }
 
 // closeDead closes the ports that have no link: frames that their drivers hold can't leave.

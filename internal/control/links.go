@@ -71,19 +71,32 @@ func (s *Switch) extend(f *fitting, file *config.Config, device string, fact con
 	return err
 }
 
-// fitAgreement fits f to what a port has agreed on, feature by feature.
+// fitAgreement fits f to what a port has agreed on, feature by feature. Of priorities that do not
+// fit, those remain that are lossless in the file: memory is kept for them.
 func (s *Switch) fitAgreement(f *fitting, file *config.Config, device string, agreed *config.Agreed) {
 	if agreed == nil {
 		return
 	}
-	for feature, part := range map[config.DCBXFeature]config.Agreed{
-		config.FeaturePFC: {PFC: agreed.PFC, ETS: f.facts[device].DCB.ETS},
-		config.FeatureETS: {PFC: f.facts[device].DCB.PFC, ETS: agreed.ETS},
-	} {
+	try := func(change func(*config.Agreed)) error {
 		fact := f.facts[device]
-		fact.DCB = &part
-		if err := s.extend(f, file, device, fact); err != nil {
-			f.refusals = append(f.refusals, refusal{device, feature, because(err)})
+		is := config.Agreed{}
+		if fact.DCB != nil {
+			is = *fact.DCB
+		}
+		change(&is)
+		fact.DCB = &is
+		return s.extend(f, file, device, fact)
+	}
+	if err := try(func(is *config.Agreed) { is.PFC = agreed.PFC }); err != nil {
+		f.refusals = append(f.refusals, refusal{device, config.FeaturePFC, because(err)})
+		if err := try(func(is *config.Agreed) { is.PFC = agreed.PFC & file.LosslessCoS() }); err != nil {
+			s.log.Error("DCBX: can't keep priorities of the file lossless", "port", device, "error", err)
+		}
+	}
+	if err := try(func(is *config.Agreed) { is.ETS = agreed.ETS }); err != nil {
+		f.refusals = append(f.refusals, refusal{device, config.FeatureETS, because(err)})
+		if err := try(func(is *config.Agreed) { is.ETS = nil }); err != nil {
+			s.log.Error("DCBX: can't return to the ETS profile of the file", "port", device, "error", err)
 		}
 	}
 }

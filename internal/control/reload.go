@@ -189,9 +189,6 @@ func (s *Switch) dismiss(next *config.Config) error {
 	if len(leaving) == 0 {
 		return nil
 	}
-	for _, p := range leaving {
-		s.discovery.Shutdown(s.now(), p.Device)
-	}
 	if err := s.publish(); err != nil {
 		return err
 	}
@@ -199,6 +196,9 @@ func (s *Switch) dismiss(next *config.Config) error {
 		return err
 	}
 	for _, p := range leaving {
+		if err := s.leave(p.Device); err != nil {
+			return err
+		}
 		s.log.Info("port removed", "port", p.Device)
 		if err := s.close(p); err != nil {
 			err = fmt.Errorf("it is removed, but was not closed cleanly: %w", err)

@@ -48,11 +48,13 @@ func (s *Switch) Open(ctx context.Context, device string) (waits string, err err
 func (s *Switch) shutPort(p *port) error {
 	var err error
 	if p.driver != nil {
-		s.discovery.Shutdown(s.now(), p.Device)
 		p.leaving = true
 		err = s.publish()
 		if err == nil {
 			err = s.followLinks(holdTime)
+		}
+		if err == nil {
+			err = s.leave(p.Device)
 		}
 		p.leaving = false
 		if errors.Is(err, errStuck) {
