@@ -99,6 +99,8 @@ type port struct {
 	sent    sentUnit // the last LLDPDU
 
 	refused       refusals
+	agreed        Agreement // as of the last settle
+	changes       uint64    // of agreed
 	disagreements [kinds]disagreement
 }
 
@@ -170,7 +172,7 @@ func (s *System) configurePort(now int64, p *port, of *Params, params PortParams
 	case err != nil:
 		return err
 	case !params.DCBX:
-		p.machine = nil
+		p.machine, p.agreed = nil, Agreement{}
 		s.note(now, p, [kinds]string{}, "DCBX is off")
 	case p.machine == nil:
 		p.machine = dcbx.NewMachine(p.local(nil))
@@ -357,6 +359,10 @@ func (s *System) settle(now int64) {
 			if p.machine.Pending() {
 				p.agent.Changed(now)
 			}
+			if is := p.agreement(); !is.Equal(p.agreed) {
+				p.agreed = is
+				p.changes++
+			}
 		}
 		if p.agent.Due(now) {
 			p.tlvs = p.tlvs[:0]
@@ -444,7 +450,7 @@ func (s *System) Agreements() map[string]Agreement {
 	all := make(map[string]Agreement)
 	for _, p := range s.ports {
 		if p.machine != nil {
-			all[p.Name] = p.agreement()
+			all[p.Name] = p.agreed
 		}
 	}
 	return all

@@ -386,6 +386,9 @@ func TestSource(t *testing.T) {
 	n.all["other"].Shutdown(n.now, "")
 	n.run(119 * time.Second)
 	wants(16, 70)
+	if d := n.dcbx("edge", "down"); d.SourcePort != "up2" || d.SourceKeptNS != 1e9 {
+		t.Errorf("down: %+v", d)
+	}
 	n.run(5 * time.Second)
 	n.wantPFC("edge", "down", 1)
 }

@@ -92,12 +92,15 @@ func (s *System) reportDCBX(now int64, p *port) *state.DCBX {
 	status := p.machine.Status()
 	r := &state.DCBX{
 		Configured: p.Local.Version.String(), Version: status.Version.String(), Why: status.Why, Role: p.Role.String(),
-		Source:   p == s.source.port,
+		Source: p == s.source.port, Changes: p.changes,
 		Peer:     state.DCBXPeer{State: peerState(p.peers), Names: p.peerNames(), Control: controlOf(&status)},
 		Features: []state.DCBXFeature{}, Mismatches: []state.Mismatch{},
 	}
 	if given := s.passedOn(p); given != nil {
 		r.SourcePort = given.from
+		if !given.lasts {
+			r.SourceKeptNS = max(1, s.source.over(s.params.SourceHold)-now)
+		}
 	}
 	for f := range status.Features {
 		r.Features = append(r.Features, featureOf(dcbx.Feature(f), &status.Features[f]))

@@ -365,7 +365,7 @@ func TestReloads(t *testing.T) {
 const (
 	manyPorts   = 64
 	mostBytes   = 1_200_000
-	longestTime = 20 * time.Millisecond
+	longestTime = 30 * time.Millisecond
 )
 
 // loads are activities of 64 ports: none; traffic and congestion in all priorities, two of them

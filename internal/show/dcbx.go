@@ -140,6 +140,9 @@ func dcbxSummary(p *state.Port) table {
 		role += ", the source: downstream ports recommend what it took from its peer"
 	case d.SourcePort != "":
 		role += ", with the settings that " + d.SourcePort + " took from its peer"
+		if d.SourceKeptNS > 0 {
+			role += fmt.Sprintf(", which is gone; they stay for %v", age(d.SourceKeptNS))
+		}
 	}
 	of := []fact{{"version", fmt.Sprintf("%s (%s)", d.Version, cmp.Or(d.Why, d.Configured))}, {"role", role},
 		{"peer", peerText(&d.Peer)},

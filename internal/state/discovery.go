@@ -59,12 +59,14 @@ type TLV struct {
 // DCBX is the negotiation of PFC, ETS and applications with the link partner (IEEE 802.1Qaz, and
 // the older CEE 1.01 and CIN 1.00).
 type DCBX struct {
-	Configured string `json:"configured" help:"Configured version: off, auto, ieee, cee or cin"`
-	Version    string `json:"version" help:"Version in use"`
-	Why        string `json:"why" help:"Why this version is in use"`
-	Role       string `json:"role" help:"Role of the port: manual, upstream or downstream"`
-	Source     bool   `json:"source" help:"Whether the port is the source: what it took from its peer is what downstream ports recommend"`
-	SourcePort string `json:"source_port" help:"Port from which an upstream or downstream port has its settings; empty: from the configuration"`
+	Configured   string `json:"configured" help:"Configured version: off, auto, ieee, cee or cin"`
+	Version      string `json:"version" help:"Version in use"`
+	Why          string `json:"why" help:"Why this version is in use"`
+	Role         string `json:"role" help:"Role of the port: manual, upstream or downstream"`
+	Source       bool   `json:"source" help:"Whether the port is the source: what it took from its peer is what downstream ports recommend"`
+	SourcePort   string `json:"source_port" help:"Port from which an upstream or downstream port has its settings; empty: from the configuration"`
+	SourceKeptNS int64  `json:"source_kept_ns" help:"If that port has lost its peer: for how long its settings stay unless another port becomes the source; otherwise 0"`
+	Changes      uint64 `json:"changes" metric:"sluice_dcbx_changes_total" help:"Times that what the two ends agree on, PFC or ETS, has changed"`
 
 	Peer       DCBXPeer      `json:"peer" help:"Peer of the port"`
 	Features   []DCBXFeature `json:"features" help:"The features pfc, ets and app"`
