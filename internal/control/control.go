@@ -69,7 +69,7 @@ type Switch struct {
 	listening  *time.Ticker               // runs while LLDP is on
 	settled    uint64                     // discovery.Serial as of the last look at its agreements
 	lookAgain  time.Time                  // when to look again although that is the same
-	holds      map[string]*hold           // of agreements, by device
+	allowances map[string]allowance       // for changes of agreements, by device
 	chassis    [6]byte                    // the address by which neighbours know the switch; zero: none yet
 
 	// Shared.
@@ -152,7 +152,7 @@ func newSwitch(file *config.Config, version string, log *slog.Logger,
 		read: memory.Read, orders: make(chan order), ended: make(chan struct{}),
 		links: make(map[string]afxdp.LinkEvent), held: make(map[int]io.Closer),
 		ring: RingSize(file), reported: make(map[string]uint64),
-		began: time.Now(), listening: time.NewTicker(listenInterval), holds: make(map[string]*hold),
+		began: time.Now(), listening: time.NewTicker(listenInterval), allowances: make(map[string]allowance),
 	}
 	s.discovery = discovery.New(log, s.inject)
 	s.listening.Stop()

@@ -96,28 +96,26 @@ func (s *Switch) favourPeers() error {
 	return s.publish()
 }
 
-// A port that has changed what it agreed on waits before it does so again: for shortestHold, and
-// twice as long with each further change, up to longestHold. A port that did not for calmTime
-// begins anew. So a peer that changes its settings all the time does not keep the switch busy.
+// A port may change what it has agreed on changesAtOnce times, and then once in changeInterval. So a
+// peer that changes its settings all the time does not keep the switch busy, and a link that goes
+// down and up a few times does without PFC no longer than it has to.
 const (
-	shortestHold = time.Second
-	longestHold  = 16 * time.Second
-	calmTime     = time.Minute
+	changesAtOnce  = 8
+	changeInterval = 4 * time.Second
 )
 
-// hold is the wait of a port.
-type hold struct {
-	until time.Time
-	next  time.Duration // length of the next one
-}
+// allowance is what is left to a port: the time at which all changes are allowed again at once.
+type allowance time.Time
 
-// extend begins the next wait.
-func (h *hold) extend(now time.Time) {
-	if now.Sub(h.until) > calmTime {
-		h.next = shortestHold
+// after returns when the next change is allowed.
+func (a allowance) after() time.Time { return time.Time(a).Add(-(changesAtOnce - 1) * changeInterval) }
+
+// less returns what is left after a change.
+func (a allowance) less(now time.Time) allowance {
+	if now.After(time.Time(a)) {
+		a = allowance(now)
 	}
-	h.until = now.Add(h.next)
-	h.next = min(2*h.next, longestHold)
+	return allowance(time.Time(a).Add(changeInterval))
 }
 
 // agree changes over to what ports and their peers have agreed on. What the configuration can't be
@@ -162,9 +160,9 @@ func (s *Switch) agreements(now time.Time) (changed []agreement) {
 		if fact.DCB == nil || fact.DCB.Equal(is) {
 			continue
 		}
-		if h := s.holds[device]; h != nil && now.Before(h.until) {
-			if h.until.Before(s.lookAgain) {
-				s.lookAgain = h.until
+		if after := s.allowances[device].after(); now.Before(after) {
+			if after.Before(s.lookAgain) {
+				s.lookAgain = after
 			}
 			continue
 		}
@@ -192,12 +190,7 @@ func (s *Switch) changeTo(f fitting, changed []agreement) error {
 		}
 	}
 	for _, c := range changed {
-		h := s.holds[c.device]
-		if h == nil {
-			h = &hold{}
-			s.holds[c.device] = h
-		}
-		h.extend(now)
+		s.allowances[c.device] = s.allowances[c.device].less(now)
 		if runs(c) {
 			continue // it is refused
 		}
