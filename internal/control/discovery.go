@@ -96,8 +96,8 @@ func (s *Switch) favourPeers() error {
 	return s.publish()
 }
 
-// A port may change what it has agreed on changesAtOnce times, and then once in changeInterval. So a
-// peer that changes its settings all the time does not keep the switch busy, and a link that goes
+// A port may change what it has agreed on changesAtOnce times, and then once in changeInterval. So
+// a peer that changes its settings all the time does not keep the switch busy, and a link that goes
 // down and up a few times does without PFC no longer than it has to.
 const (
 	changesAtOnce  = 8
