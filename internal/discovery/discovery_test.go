@@ -317,6 +317,22 @@ func TestFlap(t *testing.T) {
 	}
 }
 
+// TestAddressChanges: a port's device may get another address; its peer keeps what is agreed.
+func TestAddressChanges(t *testing.T) {
+	n := newNet(t)
+	n.wire("a 1", "b 1")
+	n.add("a", at("1", Manual, 8))
+	n.add("b", at("1", Upstream, 0))
+	n.run(5 * time.Second)
+	n.all["a"].SetLink(n.now, "1", true, [6]byte{2, 9}, 0)
+	n.run(time.Second)
+	n.wantPFC("a", "1", 8)
+	n.wantPFC("b", "1", 8)
+	if l, _ := n.all["b"].Report(n.now, "1"); len(l.Neighbors) != 1 || l.Neighbors[0].MAC != "02:09:00:00:00:00" {
+		t.Errorf("%+v", l.Neighbors)
+	}
+}
+
 // TestVersions: a port with a configured version and a peer with another one say so.
 func TestVersions(t *testing.T) {
 	n := newNet(t)

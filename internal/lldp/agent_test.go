@@ -249,7 +249,7 @@ func TestConfigure(t *testing.T) {
 		{"port and reinit", func(p *Params) { p.Local.Port.Subtype, p.Reinit = PortLocal, 5*second },
 			[]string{"10: aa aa port1 0", "15: aa aa port1 121", "40: aa aa port1 121"}},
 		{"address", func(p *Params) { p.Local.MAC[5] = 0xbb },
-			[]string{"10: aa aa port1 0", "12: bb aa port1 121", "40: bb aa port1 121"}},
+			[]string{"10: bb aa port1 121", "40: bb aa port1 121"}},
 		{"off", func(p *Params) { p.Status = Off }, []string{"10: aa aa port1 0"}},
 		{"rx", func(p *Params) { p.Status = RXOnly }, []string{"10: aa aa port1 0"}},
 		{"tx", func(p *Params) { p.Status = TXOnly }, []string{"33: aa aa port1 121"}},
