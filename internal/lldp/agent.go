@@ -178,7 +178,7 @@ func NewAgent(p Params) (*Agent, error) {
 }
 
 // Configure changes the parameters. If the interval changes, or what the port sends, an LLDPDU is
-// sent soon. If the port stops sending, or gets another chassis ID, port ID or address, a shutdown
+// sent soon. If the port stops sending, or gets another chassis ID or port ID, a shutdown
 // LLDPDU is due first. On error nothing changes.
 func (a *Agent) Configure(now int64, p Params) error {
 	if err := p.check(); err != nil {

@@ -22,8 +22,8 @@ type Local struct {
 	MaxFrameSize uint16 // bytes with header and FCS; 0: not sent
 }
 
-// sameSystemPort returns whether both identify the same port of the same system to neighbours, which
-// know it by chassis ID and port ID.
+// sameSystemPort returns whether both identify the same port of the same system to neighbours,
+// which know it by chassis ID and port ID.
 func (l *Local) sameSystemPort(o *Local) bool {
 	return l.Chassis.Subtype == o.Chassis.Subtype && bytes.Equal(l.Chassis.Value, o.Chassis.Value) &&
 		l.Port.Subtype == o.Port.Subtype && bytes.Equal(l.Port.Value, o.Port.Value)
