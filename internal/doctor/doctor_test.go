@@ -565,6 +565,10 @@ var runningAilments = []ailment{
 		status: Error, about: "switch", say: []string{"has not run for 7s", "links", "commands"}},
 	{name: "no PFC heard", run: func(r *Running) { r.Ports[1].PFC.Received = 0 },
 		status: Warning, about: "port2", say: []string{"no PFC frame", "--inject"}},
+	{name: "a DCBX mismatch", run: func(r *Running) {
+		r.Ports[1].DCBX = &state.DCBX{Mismatches: []state.Mismatch{{Kind: "ets"},
+			{Kind: "pfc", Active: true, Text: "this port has 3, the peer 4"}}}
+	}, status: Warning, about: "port2", say: []string{"DCBX mismatch pfc: this port has 3, the peer 4"}},
 	{name: "a worker that can't keep up", run: func(r *Running) { r.Ports[1].Behind = 7 },
 		status: Warning, about: "port2", say: []string{"7 iterations", "can't keep up"}},
 	{name: "the ring that it was started with", ring: 4096, run: func(r *Running) {
@@ -616,7 +620,8 @@ var runningAilments = []ailment{
 func runningSwitch(devices map[string]*Device) *Running {
 	r := &Running{Socket: "/run/s.sock", Switch: &state.Switch{Workers: []state.Worker{{CPU: 3, GapWaitNS: 100_000}}}}
 	for _, name := range []string{"port1", "port2"} {
-		r.Ports = append(r.Ports, state.Port{Name: name, Mode: "zero-copy", PFC: state.PFC{Received: 10}})
+		r.Ports = append(r.Ports, state.Port{Name: name, Mode: "zero-copy", PFC: state.PFC{Received: 10},
+			ByCoS: []state.CoS{{CoS: 3, Lossless: true}}})
 		devices[name].Program = &Program{ID: 5, Name: afxdp.ProgramName, Mode: "native", Link: 6, Holder: 1000,
 			Of: "sluice"}
 	}
@@ -634,6 +639,20 @@ func TestAilments(t *testing.T) {
 		for _, a := range list {
 			t.Run(group+"/"+a.name, func(t *testing.T) { a.test(t) })
 		}
+	}
+}
+
+// TestNoPFCHeardWhereNoneIsHonoured: without a lossless priority, as with flow_control auto before
+// DCBX has agreed on any, missing PFC frames mean nothing.
+func TestNoPFCHeardWhereNoneIsHonoured(t *testing.T) {
+	m, _, devices := wellMachine()
+	running := runningSwitch(devices)
+	running.Ports[1].PFC.Received, running.Ports[1].ByCoS[0].Lossless = 0, false
+	text := "lldp: {enabled: true}\n" + strings.Replace(twoPorts, "port2, speed: 10G",
+		"port2, speed: 10G, flow_control: auto, dcbx: {version: auto}", 1)
+	r := Examine(m, Target{Config: parsed(t, text), Running: running})
+	if r.Errors+r.Warnings > 0 {
+		t.Errorf("%d errors, %d warnings:\n%s", r.Errors, r.Warnings, show(r))
 	}
 }
 

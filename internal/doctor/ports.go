@@ -343,15 +343,31 @@ func turnOffPFC(p port) string {
 }
 
 // heard reports whether PFC frames have reached the switch: some hardware swallows them, and
-// nothing else shows that.
+// nothing else shows that. A port without a lossless priority honours none, such as one with
+// flow_control auto before DCBX has agreed on any.
 func heard(e *examination, p port) {
 	switch {
-	case p.runs == nil || p.FlowControl == config.FlowOff:
+	case p.runs == nil || p.FlowControl == config.FlowOff || !honours(p.runs):
 	case p.runs.PFC.Received > 0:
 		e.ok(p.Device, "the switch has received %d PFC frames of its link partner", p.runs.PFC.Received)
 	default:
 		e.warn(p.Device, "", "the switch has received no PFC frame of its link partner yet: either the partner has "+
 			"not paused it, or hardware discards the frames. To test this, send one from the partner with "+
 			"`sluice-lab gen -d DEVICE --mode rxonly --inject 3:1 --duration 1s`")
+	}
+}
+
+// honours reports whether a port of a running switch has a lossless priority.
+func honours(p *state.Port) bool {
+	return slices.ContainsFunc(p.ByCoS, func(c state.CoS) bool { return c.Lossless })
+}
+
+// mismatches reports where a running switch and its link partners disagree on DCBX.
+func mismatches(e *examination) {
+	if e.Running == nil {
+		return
+	}
+	for _, m := range e.Running.Mismatches() {
+		e.warn(m.Port, "", "DCBX mismatch %s: %s", m.Kind, m.Text)
 	}
 }
