@@ -145,7 +145,7 @@ func TestDiscovery(t *testing.T) {
 		`sluice_dropped_frames_total{` + d + `,reason="punt_rate"} 0`,
 		`sluice_dropped_frames_total{` + d + `,reason="punt_full"} 0`,
 		`sluice_dropped_frames_total{` + e + `,reason="punt_rate"} 8`,
-		`sluice_dcbx_info{` + d + `,role="manual",version="ieee"} 1`,
+		`sluice_dcbx_info{` + d + `,flow_control="pfc",role="manual",version="ieee"} 1`,
 		`sluice_dcbx_operational{` + d + `,feature="ets"} 1`,
 		`sluice_dcbx_mismatch{` + d + `,kind="pfc"} 1`, `sluice_dcbx_mismatch{` + d + `,kind="no-peer"} 0`,
 	} {

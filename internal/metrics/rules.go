@@ -25,7 +25,7 @@ func (s *sender) enter(of any) {
 		s.send(portInfo, 1, of.Name, of.Mode, cmp.Or(of.TX, "none"))
 		s.drops(of)
 	case *state.DCBX:
-		s.send(dcbxInfo, 1, s.at.port.Name, of.Version, of.Role)
+		s.send(dcbxInfo, 1, s.at.port.Name, of.Version, of.Role, s.at.port.FlowControl)
 	case *state.CoS:
 		s.at.cos = of
 	case *state.Worker:
@@ -59,8 +59,8 @@ var portInfo = declare("sluice_port_info",
 		"open", "device", "mode", "tx")
 
 var dcbxInfo = declare("sluice_dcbx_info",
-	"1, with the DCBX version that the port uses (ieee, cee or cin) and its role (manual, upstream or downstream)",
-	"device", "version", "role")
+	"1, with the DCBX version that the port uses (ieee, cee or cin), its role (manual, upstream or downstream) "+
+		"and its flow_control (with auto, DCBX decides on PFC)", "device", "version", "role", "flow_control")
 
 // The series of drops are not made from fields of the state, whose list of drops has only those
 // that occurred. Only congestion and storms (state.CoS) have the priority: other reasons concern a
