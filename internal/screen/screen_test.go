@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -164,6 +165,20 @@ func TestMismatch(t *testing.T) {
 	now.Ports[0].DCBX.Mismatches[0].Active, now.Ports[2].DCBX = false, nil
 	if lines := v.headline(); lines[0].Style != Good {
 		t.Errorf("%+v", lines)
+	}
+}
+
+// TestMismatchEvent checks that a narrow window shows the start of a mismatch: its kind and what the
+// port has, not the name of its peer.
+func TestMismatchEvent(t *testing.T) {
+	_, now := disagreeing()
+	peer := "a-server-with-a-rather-long-name (00:1b:21:d9:d5:72)"
+	now.Ports[0].DCBX.Peer.Names = []string{peer}
+	now.Ports[0].DCBX.Mismatches[0].Text = peer + ": this port has 3, the peer 4: neither is willing: make one willing"
+	frame, _ := (&View{Now: now, Width: 80, Height: 40}).Draw()
+	const want = "  407ms ago  port1            dcbx  pfc: this port has 3, the peer 4: neither i~"
+	if !slices.ContainsFunc(frame, func(l Line) bool { return l.Text == want }) {
+		t.Errorf("%q is not in %+v", want, frame)
 	}
 }
 

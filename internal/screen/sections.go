@@ -212,20 +212,21 @@ func (v *View) events() (t table) {
 		all = append(all, event{ago, a.Port, class(a.CoS), fmt.Sprintf("LOST %d frames: %s", a.Frames, a.Reason), true})
 	}
 	for _, m := range v.Now.Mismatches() {
-		all = append(all, event{float64(m.SinceNS), m.Port, "dcbx", m.Kind + ": " + m.Text, true})
+		what := m.Kind + ": " + strings.TrimPrefix(m.Text, m.Peer+": ") // there is no room for its name
+		all = append(all, event{float64(m.SinceNS), m.Port, "dcbx", what, true})
 	}
 	slices.SortStableFunc(all, func(a, b event) int { return cmp.Compare(a.ago, b.ago) })
 	if v.Height <= 0 {
 		all = all[:min(len(all), plainEvents)]
 	}
-	c := columns{7, 6, -longName, -6, -max(v.Width, 2)}
+	c := columns{7, 6, -longName, -6}
 	t.heading = "EVENTS, latest first"
 	for _, e := range all {
 		style := Plain
 		if e.bad {
 			style = Bad
 		}
-		t.rows = append(t.rows, Line{c.line(span(e.ago), "ago  ", e.port, e.to, e.what), style})
+		t.rows = append(t.rows, Line{c.line(span(e.ago), "ago  ", e.port, e.to) + e.what, style})
 	}
 	return t
 }

@@ -26,6 +26,7 @@ func (r *Switch) Headline() string {
 // PortMismatch is a mismatch at a port.
 type PortMismatch struct {
 	Port string
+	Peer string // name of its only peer; empty: it has none, or several
 	Mismatch
 }
 
@@ -36,9 +37,13 @@ func (r *Switch) Mismatches() (all []PortMismatch) {
 		if p.DCBX == nil {
 			continue
 		}
+		peer := ""
+		if names := p.DCBX.Peer.Names; len(names) == 1 {
+			peer = names[0]
+		}
 		for _, m := range p.DCBX.Mismatches {
 			if m.Active {
-				all = append(all, PortMismatch{p.Name, m})
+				all = append(all, PortMismatch{p.Name, peer, m})
 			}
 		}
 	}
