@@ -406,7 +406,7 @@ func TestLLDPDShowsTheSwitch(t *testing.T) {
 		func() int { return len(p.Neighbors()) })
 }
 
-// TestLLDPDShowsCIN: lldpd shows the TLV of CIN as 002 describes it. tshark can't check it, because
+// TestLLDPDShowsCIN: lldpd shows the TLV of CIN as DCBX 1.00 defines it. tshark can't check it, because
 // it reads the priority groups of CIN as those of CEE.
 func TestLLDPDShowsCIN(t *testing.T) {
 	s := program.NewSite(t, 2)
