@@ -10,6 +10,7 @@ import (
 
 	"sluice/bench/program"
 	"sluice/internal/cli"
+	"sluice/internal/config"
 	"sluice/internal/prose"
 	"sluice/internal/show"
 )
@@ -39,6 +40,17 @@ func TestCheckExamples(t *testing.T) {
 		if !r.OK || len(r.Ports) < 2 || len(r.ETS) == 0 || len(r.QoS) == 0 || len(r.Classes) < 2 || len(r.Notes) > 0 {
 			t.Errorf("%s: %+v", file, r)
 		}
+	}
+}
+
+// TestSwitchAHasItsName: neighbours of Huawei's example see the name of its switch.
+func TestSwitchAHasItsName(t *testing.T) {
+	c, err := config.Load("../../examples/switcha.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !c.LLDP.Enabled || c.LLDP.SystemName != "SwitchA" {
+		t.Errorf("%+v", c.LLDP)
 	}
 }
 
