@@ -147,6 +147,7 @@ func TestDiscovery(t *testing.T) {
 		`sluice_dropped_frames_total{` + e + `,reason="punt_rate"} 8`,
 		`sluice_dcbx_info{` + d + `,flow_control="pfc",role="manual",version="ieee"} 1`,
 		`sluice_dcbx_operational{` + d + `,feature="ets"} 1`,
+		"# HELP sluice_dcbx_mismatch Whether the switch and its link partner disagree now.",
 		`sluice_dcbx_mismatch{` + d + `,kind="pfc"} 1`, `sluice_dcbx_mismatch{` + d + `,kind="no-peer"} 0`,
 	} {
 		if !strings.Contains(text, "\n"+line+"\n") {

@@ -114,7 +114,7 @@ type DCBXFeature struct {
 // Mismatch is one way in which the two ends can disagree.
 type Mismatch struct {
 	Kind    string `json:"kind" label:"kind" help:"What they disagree on: pfc, ets, app, version, multiple-peers, no-peer or refused"`
-	Active  bool   `json:"active" metric:"sluice_dcbx_mismatch" help:"Whether they disagree now"`
+	Active  bool   `json:"active" metric:"sluice_dcbx_mismatch" help:"Whether the switch and its link partner disagree now"`
 	SinceNS int64  `json:"since_ns" help:"For how long they have disagreed; 0: they do not"`
 	Text    string `json:"text" help:"What each end has, and who would have to change what"`
 }
