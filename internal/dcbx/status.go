@@ -146,8 +146,8 @@ func (m *Machine) words(f Feature, s *FeatureStatus) string {
 	case StateMultiple:
 		return "the port has several link partners, and DCBX works with one: find the hub or bridge between them"
 	case StateVersion:
-		return fmt.Sprintf("this port speaks %s, the peer does not: configure the same version at both ends",
-			m.version.Title())
+		return fmt.Sprintf("this port speaks %s, the peer %s: configure the same version at both ends",
+			m.version.Title(), m.peerVersions())
 	case StateAbsent:
 		if s.Error != 0 {
 			return "what the peer sends is not usable: " + s.Error.Error()
@@ -180,6 +180,17 @@ func (m *Machine) words(f Feature, s *FeatureStatus) string {
 		return both + "; the switch cannot run what was agreed: " + m.refusals[f].why
 	}
 	return both + ": " + m.wordsMismatch(f, s)
+}
+
+// peerVersions names the versions that the peer speaks.
+func (m *Machine) peerVersions() string {
+	var all []string
+	for v, sent := range m.sent {
+		if sent {
+			all = append(all, Version(v).Title())
+		}
+	}
+	return strings.Join(all, " and ")
 }
 
 func (m *Machine) wordsOff(f Feature, s *FeatureStatus) string {

@@ -40,7 +40,7 @@ func TestWords(t *testing.T) {
 		{"absent", IEEE, FeatureETS, func(_, p *Config) { p.Enabled[FeatureETS] = false },
 			"the peer does not send it: enable it there"},
 		{"version", IEEE, FeatureETS, func(_, p *Config) { p.Version = CEE },
-			"this port speaks IEEE, the peer does not: configure the same version at both ends"},
+			"this port speaks IEEE, the peer CEE: configure the same version at both ends"},
 		{"no applications", IEEE, FeatureApp, func(o, p *Config) { o.Apps, p.Apps = nil, nil },
 			"neither end has applications"},
 		{"applications", IEEE, FeatureApp, func(o, p *Config) { o.Apps, p.Apps = testApps[:1], []App{{1, 0x8906, 4}} },

@@ -148,10 +148,12 @@ func dcbxSummary(p *state.Port) table {
 		{"peer", peerText(&d.Peer)},
 		{"lossless", fmt.Sprintf("%s (flow_control: %s)", losslessText(p), p.FlowControl)}}
 	if c := d.Peer.Control; c != nil {
-		of = append(of,
-			fact{"sequence", fmt.Sprintf("%d sent, acknowledged up to %d", c.Seq, c.PeerAck)},
-			fact{"peer's sequence", fmt.Sprintf("%d received, acknowledged up to %d", c.PeerSeq, c.Ack)},
-			fact{"peer's version", fmt.Sprintf("%d, at most %d", c.OperVersion, c.MaxVersion)})
+		of = append(of, fact{"sequence", fmt.Sprintf("%d sent, acknowledged up to %d", c.Seq, c.PeerAck)})
+		if c.PeerSeq > 0 { // numbers begin with 1: the peer has sent them
+			of = append(of,
+				fact{"peer's sequence", fmt.Sprintf("%d received, acknowledged up to %d", c.PeerSeq, c.Ack)},
+				fact{"peer's version", fmt.Sprintf("%d, at most %d", c.OperVersion, c.MaxVersion)})
+		}
 	}
 	for _, m := range d.Mismatches {
 		if m.Active {
