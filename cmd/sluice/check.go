@@ -10,6 +10,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/control"
 	"sluice/internal/memory"
+	"sluice/internal/state"
 )
 
 func checkCommand() *cobra.Command {
@@ -20,7 +21,7 @@ func checkCommand() *cobra.Command {
 		Short: "Validate a configuration, and print what it means",
 		Long: `Reads a configuration as run does, validates it without touching a device, and prints
 what it means: ports, priority groups with their weights, queues, QoS domains,
-classes, memory.
+classes, memory, LLDP and DCBX.
 
 If the file has errors, check prints all of them, each with its line, column and a fix, and ends
 with exit code 2.
@@ -40,6 +41,7 @@ such as /etc: a confined switch can read all of it.`,
 				return err
 			}
 			r := newCheckReport(configuration)
+			r.addDCBX(configuration)
 			r.addMemory(configuration, memory.Read)
 			r.Notes = append(r.Notes, sharedNotes(configurationDirectories(configuration, file))...)
 			return r.print(c.OutOrStdout(), asJSON)
@@ -59,8 +61,11 @@ type checkReport struct {
 	QoS     []checkedDomain  `json:"qos"` // domains that ports use
 	Classes []checkedClass   `json:"classes"`
 	Static  []checkedStatic  `json:"static,omitempty"`
-	Memory  checkedMemory    `json:"memory"`
-	Notes   []string         `json:"notes,omitempty"`
+	LLDP    *checkedLLDP     `json:"lldp"` // null: it is off
+	// that ports with DCBX tell their peers
+	Applications []state.Application `json:"applications,omitempty"`
+	Memory       checkedMemory       `json:"memory"`
+	Notes        []string            `json:"notes,omitempty"`
 }
 
 type checkedPort struct {
@@ -81,6 +86,7 @@ type checkedPort struct {
 	MACLimit    int                `json:"mac_limit,omitempty"`
 	Storm       checkedStorm       `json:"storm"`
 	Pause       *checkedPause      `json:"pause,omitempty"` // of ports that pause their peers
+	DCBX        *checkedDCBX       `json:"dcbx,omitempty"`  // of ports with DCBX
 }
 
 // checkedPause has the times that keep the lossless classes of a port lossless, in ns at the rate

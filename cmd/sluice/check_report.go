@@ -25,6 +25,7 @@ func (r *checkReport) print(w io.Writer, asJSON bool) error {
 	r.printPauses(t)
 	r.printLimits(t)
 	r.printStatic(t)
+	r.printDCBX(t)
 	for i := range r.ETS {
 		r.ETS[i].print(t)
 	}

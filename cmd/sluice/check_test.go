@@ -241,3 +241,64 @@ func TestCheckTouchesNothing(t *testing.T) {
 	t.Setenv(without, root)
 	check(t, "-c", readable(t, "ports: [{device: sw0, speed: 1G}]\n"))
 }
+
+// TestCheckDCBX checks what check says of LLDP and DCBX.
+func TestCheckDCBX(t *testing.T) {
+	const storage = "memory: {buffers: 65536}\nclasses: [{cos: [3], name: storage, lossless: true}]\n"
+	checkWords(t, check(t, "-c", readable(t, storage+`
+lldp: {enabled: true, system_name: SwitchA}
+dcbx: {applications: [{protocol: fcoe, priority: 3}, {tcp: 860, priority: 4}]}
+ports:
+  - {device: sw0, speed: 1G, flow_control: auto, dcbx: {version: auto, role: upstream}}
+  - {device: sw1, speed: 1G, flow_control: auto, dcbx: {version: cee, role: downstream}}
+  - {device: sw2, speed: 1G}
+`)), "lldp on, system name: SwitchA", "port dcbx role willing\nsw0 auto upstream pfc,ets,app\nsw1 cee downstream –\n\n",
+		"application priority\nfcoe (ethertype 0x8906) 3\ntcp 860 4\n")
+	checkWords(t, check(t, "-c", readable(t, "ports: [{device: sw0, speed: 1G}]\n")), "lldp off")
+	checkWords(t, check(t, "-c", readable(t, "lldp: {enabled: true}\nports: [{device: sw0, speed: 1G}]\n")),
+		"lldp on, system name: the host name")
+}
+
+// TestCheckDCBXNotes checks the notes on settings of DCBX that have no effect, or not the intended
+// one, and that there are none without such settings.
+func TestCheckDCBXNotes(t *testing.T) {
+	const on = "lldp: {enabled: true}\n"
+	const storage = on + "memory: {buffers: 65536}\nclasses: [{cos: [3], name: storage, lossless: true}]\n"
+	port := func(keys string) string { return "ports: [{device: sw0, speed: 1G, " + keys + "}]\n" }
+	two := func(first, second string) string {
+		return "ports: [{device: sw0, speed: 1G, flow_control: auto, dcbx: {version: auto" + first +
+			"}}, {device: sw1, speed: 1G, flow_control: auto, dcbx: {version: auto" + second + "}}]\n"
+	}
+	app := func(text string) string { return "dcbx: {applications: [{" + text + "}]}\n" }
+	for _, test := range []struct{ name, text, note string }{
+		{"downstream alone", storage + two(", role: downstream", ", role: downstream"),
+			"no port has the role upstream, so the downstream ports tell the settings of this file (sw0, sw1)"},
+		{"both roles", storage + two(", role: upstream", ", role: downstream"), ""},
+		{"nothing to agree on", on + port("flow_control: auto, dcbx: {version: auto}"),
+			"port sw0 has flow_control auto, but no class is lossless"},
+		{"the peers decide", on + two(", role: upstream", ", role: downstream"), ""},
+		{"the peer does not decide on PFC", on + port("flow_control: auto, dcbx: {version: auto, role: upstream, "+
+			"willing: [ets]}"), "port sw0 has flow_control auto, but no class is lossless"},
+		{"a role without DCBX", storage + port("dcbx: {role: upstream}"),
+			"port sw0 has the role upstream, but its DCBX is off: add version: auto"},
+		{"FCoE in a lossy class", storage + app("protocol: fcoe, priority: 4") + port("dcbx: {version: auto}"),
+			"the application fcoe has priority 4, which is in no lossless class"},
+		{"FCoE by its number", storage + app("ethertype: 0x8906, priority: 4") + port("dcbx: {version: auto}"),
+			"the application fcoe has priority 4, which is in no lossless class"},
+		{"another application", storage + app("tcp: 860, priority: 4") + port("dcbx: {version: auto}"), ""},
+		{"FCoE in decimal", storage + app("ethertype: 8906, priority: 3") + port("dcbx: {version: auto}"),
+			"an application has the EtherType 8906, which is 0x22ca: if 0x8906 is meant, write ethertype: 0x8906"},
+		{"FIP in decimal", storage + app("ethertype: 8914, priority: 3") + port("dcbx: {version: auto}"),
+			"write ethertype: 0x8914"},
+		{"a TCP port", storage + app("tcp: 8906, priority: 3") + port("dcbx: {version: auto}"), ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var r checkReport
+			check(t, "-c", readable(t, test.text), "--json").Document(&r)
+			if test.note == "" && len(r.Notes) > 0 || test.note != "" && (len(r.Notes) != 1 ||
+				!strings.Contains(r.Notes[0], test.note)) {
+				t.Errorf("notes %q, want %q", r.Notes, test.note)
+			}
+		})
+	}
+}

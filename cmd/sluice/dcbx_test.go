@@ -406,8 +406,8 @@ func TestLLDPDShowsTheSwitch(t *testing.T) {
 		func() int { return len(p.Neighbors()) })
 }
 
-// TestLLDPDShowsCIN: lldpd shows the TLV of CIN as DCBX 1.00 defines it. tshark can't check it, because
-// it reads the priority groups of CIN as those of CEE.
+// TestLLDPDShowsCIN: lldpd shows the TLV of CIN as DCBX 1.00 defines it. tshark can't check it,
+// because it reads the priority groups of CIN as those of CEE.
 func TestLLDPDShowsCIN(t *testing.T) {
 	s := program.NewSite(t, 2)
 	x := startDCBXSwitch(t, s, "flow_control: pfc, dcbx: {version: cin}")

@@ -168,8 +168,8 @@ func TestMismatch(t *testing.T) {
 	}
 }
 
-// TestMismatchEvent checks that a narrow window shows the start of a mismatch: its kind and what the
-// port has, not the name of its peer.
+// TestMismatchEvent checks that a narrow window shows the start of a mismatch: its kind and what
+// the port has, not the name of its peer.
 func TestMismatchEvent(t *testing.T) {
 	_, now := disagreeing()
 	peer := "a-server-with-a-rather-long-name (00:1b:21:d9:d5:72)"

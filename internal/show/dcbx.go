@@ -296,7 +296,7 @@ func applicationSides(d *state.DCBX) table {
 				order = append(order, p)
 			}
 			of[end] = append(of[end], a.Priority)
-			priorities[p], names[p] = of, applicationName(&a)
+			priorities[p], names[p] = of, ApplicationName(&a)
 		}
 	}
 	for _, p := range order {
@@ -309,8 +309,8 @@ func applicationSides(d *state.DCBX) table {
 	return t
 }
 
-// applicationName names a protocol, with its number.
-func applicationName(a *state.Application) string {
+// ApplicationName names a protocol, with its number.
+func ApplicationName(a *state.Application) string {
 	number := fmt.Sprintf("%s %d", a.Selector, a.Protocol)
 	if a.Selector == "ethertype" {
 		number = fmt.Sprintf("ethertype 0x%04x", a.Protocol)

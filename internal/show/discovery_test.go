@@ -172,8 +172,8 @@ func otherVersion() *state.DCBX {
 	d.Configured, d.Version, d.Why = "cin", "cin", "configured"
 	d.Mismatches = mismatches(map[string]string{
 		"ets": "this port has TC 1 (3) 50 %, the peer TC 1 (3) 60 %: neither is willing",
-		"version": "n5k-b (Ethernet1/2): this port speaks CIN, the peer IEEE and CEE: configure the same version at both " +
-			"ends"})
+		"version": "n5k-b (Ethernet1/2): this port speaks CIN, the peer IEEE and CEE: configure the same version at " +
+			"both ends"})
 	return d
 }
 
