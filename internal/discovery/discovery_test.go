@@ -460,6 +460,28 @@ func TestLossOfFrames(t *testing.T) {
 	}
 }
 
+// TestNames: sentences cut long names, and have a MAC address that identifies system and port once.
+func TestNames(t *testing.T) {
+	mac := []byte{0x52, 0x91, 0, 0, 0, 1}
+	long := strings.Repeat("ä", 100)
+	for _, test := range []struct{ system, port, want string }{
+		{"n5k-a", "Ethernet1/1", "n5k-a (Ethernet1/1)"},
+		{long, long, strings.Repeat("ä", 31) + "… (" + strings.Repeat("ä", 31) + "…)"},
+		{"", "Ethernet1/1", "52:91:00:00:00:01 (Ethernet1/1)"},
+		{"", "", "52:91:00:00:00:01"},
+	} {
+		n := lldp.Neighbour{}
+		n.SystemName, n.Chassis = []byte(test.system), lldp.ChassisID{Subtype: lldp.ChassisMAC, Value: mac}
+		n.Port = lldp.PortID{Subtype: lldp.PortMAC, Value: mac}
+		if test.port != "" {
+			n.Port = lldp.PortID{Subtype: lldp.PortLocal, Value: []byte(test.port)}
+		}
+		if got := nameOf(&n); got != test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+}
+
 // TestReportOfHostileNeighbour: what a neighbour sends is shown without control characters, and a
 // broken LLDPDU leaves a problem.
 func TestReportOfHostileNeighbour(t *testing.T) {

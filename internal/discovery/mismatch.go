@@ -176,11 +176,22 @@ func (p *port) peerName() string {
 	return "the peer"
 }
 
-// nameOf names a neighbour by system and port.
+// nameOf names a neighbour by system and port, or by the MAC address that identifies both.
 func nameOf(n *lldp.Neighbour) string {
-	system := lldp.Printable(n.SystemName)
+	system, port := lldp.Printable(n.SystemName), n.Port.String()
 	if system == "" {
-		system = n.Chassis.String()
+		if system = n.Chassis.String(); system == port {
+			return brief(port)
+		}
 	}
-	return fmt.Sprintf("%s (%s)", system, n.Port)
+	return fmt.Sprintf("%s (%s)", brief(system), brief(port))
+}
+
+// brief cuts a name to a length that fits a sentence: it may have 255 bytes.
+func brief(name string) string {
+	const longest = 32
+	if runes := []rune(name); len(runes) > longest {
+		return string(runes[:longest-1]) + "…"
+	}
+	return name
 }

@@ -81,7 +81,7 @@ type DCBX struct {
 // DCBXPeer is the state of the exchange with the peer.
 type DCBXPeer struct {
 	State string   `json:"state" help:"none: no neighbour sends DCBX; one: one does; multiple: several do, so DCBX is off"`
-	Names []string `json:"names" help:"Neighbours that send DCBX: the system name of each, or else its chassis ID, and its port"`
+	Names []string `json:"names" help:"Neighbours that send DCBX: the system name of each, or else its chassis ID, and its port, cut to 32 characters each"`
 	// Control is nil for IEEE, which has no numbers.
 	Control *DCBXControl `json:"control" help:"Sequence numbers of the older versions; null with IEEE"`
 }
