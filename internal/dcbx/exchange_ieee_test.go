@@ -54,6 +54,7 @@ func withIEEEModel(r *rand.Rand, own dcbx.Version, most *int, states map[dcbx.St
 	}
 	m.SetMultiplePeers(false)
 	*most = max(*most, l.Settle(maxMessages))
+	rest(l)
 	check := func() bool {
 		failures = append(l.Failures(), p.Violations()...)
 		failures = append(failures, m.settledIEEE(p.TLVs())...)
@@ -109,6 +110,7 @@ func twoIEEEMachines(r *rand.Rand, most *int) (failures, log []string) {
 		e.SetMultiplePeers(false)
 	}
 	*most = max(*most, l.Settle(maxMessages))
+	rest(l)
 	l.Quiet()
 	i := r.IntN(2)
 	ends[i].configure(l, i, configOf(i)())
@@ -120,6 +122,14 @@ func twoIEEEMachines(r *rand.Rand, most *int) (failures, log []string) {
 		}
 	}
 	return failures, l.Log()
+}
+
+// rest has both ends repeat what they say. A Machine that took lost or reordered LLDPDUs for a peer
+// that breaks ties in another way stands still for up to 20 LLDPDUs.
+func rest(l *dcbxtest.Link) {
+	for range 21 {
+		l.Settle(maxMessages)
+	}
 }
 
 // settledIEEE checks that a Machine runs and sends the same as a model in its place.

@@ -304,6 +304,7 @@ type chase struct {
 	swaps  int   // in a row
 	on     bool  // this end stands still
 	wrong  int   // LLDPDUs since then in a row that do not show this end's priorities
+	right  int   // and that do
 }
 
 const maxSwaps = 4
@@ -311,7 +312,8 @@ const maxSwaps = 4
 // watch compares an LLDPDU of a peer with the one before it. Swaps may have another cause: the peer
 // changed its configuration, or LLDPDUs were repeated out of order. A peer like that does not take
 // own, the priorities of the end that stands still, so this end gives way again after patience
-// LLDPDUs. Two ends that both stand still must not do so at the same time: see patience.
+// LLDPDUs, or at once if the peer happened to have the same for a while. Two ends that both stand
+// still must not do so at the same time: see patience.
 func (c *chase) watch(before, now *message, own uint8, patience int) {
 	if before == nil {
 		*c = chase{before: now.pfc.Priorities}
@@ -322,11 +324,13 @@ func (c *chase) watch(before, now *message, own uint8, patience int) {
 	case !now.features[FeaturePFC].willing:
 		*c = chase{}
 	case c.on && latest != own:
-		if c.wrong++; c.wrong == patience {
+		if c.wrong++; c.wrong == patience || c.right >= maxSwaps {
 			*c = chase{}
 		}
+		c.right = 0
 	case c.on:
 		c.wrong = 0
+		c.right++
 	case latest != old && latest == c.before:
 		if c.swaps++; c.swaps == maxSwaps {
 			c.on = true
