@@ -202,6 +202,37 @@ func TestStormOfLLDP(t *testing.T) {
 	r.idle()
 }
 
+// TestPeerOfALink: LLDP frames of the link's peer have a limit of their own from the plan that names
+// it, also after a reload.
+func TestPeerOfALink(t *testing.T) {
+	r := newRig(t, 2, 1, subscribed(1, 2))
+	r.introduce()
+	other := lldp(-1, 60, 0)
+	station0(8).Put(other[6:])
+	send := func(peer, want int) {
+		t.Helper()
+		for range 3 {
+			r.send(0, other)
+		}
+		for range peer {
+			r.send(0, lldp(-1, 60, 0)) // from station 9
+		}
+		r.run(5000)
+		if n := len(r.punted()); n != want {
+			t.Errorf("%d LLDP frames reached the control plane, want %d", n, want)
+		}
+	}
+	send(1, 2) // a burst
+	var mac [8]byte
+	binary.BigEndian.PutUint64(mac[:], uint64(station0(9)))
+	r.plan.Links[0].Peer = [6]byte(mac[2:])
+	r.publish()
+	send(1, 1)
+	r.regenerate(subscribed(1, 2))
+	send(3, 1)
+	r.idle()
+}
+
 // TestControlPlaneThatDoesNotRead checks that 256 frames of a worker wait, and that further ones
 // are dropped as punt_full.
 func TestControlPlaneThatDoesNotRead(t *testing.T) {

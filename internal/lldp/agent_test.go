@@ -541,6 +541,45 @@ func TestTooManyNeighbours(t *testing.T) {
 	}
 }
 
+// TestRoomForARecognizedNeighbour: if there are too many neighbours, one whose TLVs the caller decodes
+// takes the place of the latest one of the others.
+func TestRoomForARecognizedNeighbour(t *testing.T) {
+	recognized := func(id byte) []byte {
+		l := Local{MAC: mac, Chassis: ChassisID{ChassisLocal, []byte{id}}, Port: PortID{PortLocal, []byte("p")}}
+		frame, err := l.Append(nil, 100, [][]byte{[]byte("\x00\x80\xc2\x0b\x08\x08")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return frame
+	}
+	a := agent(t, func(p *Params) { p.MaxNeighbours = 3 })
+	for _, step := range []struct {
+		frame []byte
+		event Event
+		ids   string // of the neighbours after it
+	}{
+		{pduOf('a', 'A', 100), New, "a"},
+		{recognized('b'), New, "ab"},
+		{pduOf('c', 'A', 100), New, "abc"},
+		{pduOf('d', 'A', 100), Refused, "abc"},
+		{recognized('e'), New, "abe"},
+		{recognized('f'), New, "bef"},
+		{recognized('g'), Refused, "bef"},
+	} {
+		event, _ := a.Receive(0, step.frame)
+		ids := ""
+		for _, n := range a.Neighbours() {
+			ids += string(n.Chassis.Value)
+		}
+		if event != step.event || ids != step.ids {
+			t.Errorf("%v, neighbours %s; want %v, %s", event, ids, step.event, step.ids)
+		}
+	}
+	if s := a.Stats(); s.Inserts != 5 || s.Drops != 4 || s.Deletes != 2 {
+		t.Errorf("counted %+v", s)
+	}
+}
+
 // TestAgeoutIsReported: if another call finds that a neighbour has aged out, Next asks for Advance,
 // which reports it once.
 func TestAgeoutIsReported(t *testing.T) {

@@ -127,6 +127,72 @@ func TestSubscriptions(t *testing.T) {
 	}
 }
 
+// TestFavouredFramesPass: a flood from other addresses, at any rate, takes nothing from the frames
+// of the favoured one, which have a limit of their own.
+func TestFavouredFramesPass(t *testing.T) {
+	const peer, other frame.MAC = 1, 2
+	l := Limit{Rate: 10, Burst: 5}
+	for _, rate := range []int64{100, 10_000, 1_000_000} {
+		s, err := NewSubscriber([]Subscription{SubscribeLLDP(l)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Favour(peer)
+		passed := 0
+		for n := range rate { // for a second
+			now := n * (second / rate)
+			if s.Take(LLDP, other, now) {
+				passed++
+			}
+			if n%(rate/10) == 0 && !s.Take(LLDP, peer, now) {
+				t.Errorf("%d others a second: the frame of the peer at %d ns does not pass", rate, now)
+			}
+		}
+		if want := l.Burst + int((rate-1)*int64(l.Rate)/rate); passed != want {
+			t.Errorf("%d others a second: %d passed, want %d", rate, passed, want)
+		}
+		passed = 0
+		for range 100 {
+			if s.Take(LLDP, peer, second) {
+				passed++
+			}
+		}
+		if passed != l.Burst {
+			t.Errorf("a burst of %d frames of the peer passed, want %d", passed, l.Burst)
+		}
+	}
+}
+
+// TestTakeOverKeepsTheFavouredAddress: neither new parameters nor another peer give credit.
+func TestTakeOverKeepsTheFavouredAddress(t *testing.T) {
+	const peer, other, third frame.MAC = 1, 2, 3
+	l := Limit{Rate: 1, Burst: 3}
+	old, err := NewSubscriber([]Subscription{SubscribeLLDP(l)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, _ := NewSubscriber([]Subscription{SubscribeLLDP(l)})
+	old.Favour(peer)
+	old.Take(LLDP, peer, 0)
+	for range 2 {
+		old.Take(LLDP, other, 0)
+	}
+	next.TakeOver(&old)
+	for n, want := range []bool{true, true, false} {
+		if got := next.Take(LLDP, peer, 0); got != want {
+			t.Errorf("frame %d of the peer passed: %v", n+1, got)
+		}
+	}
+	for n, want := range []bool{true, false} {
+		if got := next.Take(LLDP, other, 0); got != want {
+			t.Errorf("frame %d of another address passed: %v", n+1, got)
+		}
+	}
+	if next.Favour(third); next.Take(LLDP, third, 0) || next.Take(LLDP, peer, 0) {
+		t.Error("another favoured address gave credit")
+	}
+}
+
 func TestInvalidSubscriptions(t *testing.T) {
 	l := Limit{Rate: 10, Burst: 5}
 	with := func(change func(*Subscription)) []Subscription {
