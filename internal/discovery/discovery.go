@@ -144,7 +144,7 @@ func (s *System) Configure(now int64, p Params) error {
 	for _, old := range s.ports {
 		if !slices.Contains(ports, old) {
 			s.leave(now, old)
-			s.note(now, old, [kinds]string{}, "the port was removed")
+			s.endAll(old, "the port was removed")
 		}
 	}
 	s.ports, s.params = ports, p
@@ -173,7 +173,7 @@ func (s *System) configurePort(now int64, p *port, of *Params, params PortParams
 		return err
 	case !params.DCBX:
 		p.machine, p.agreed = nil, Agreement{}
-		s.note(now, p, [kinds]string{}, "DCBX is off")
+		s.endAll(p, "DCBX is off")
 	case p.machine == nil:
 		p.machine = dcbx.NewMachine(p.local(nil))
 		p.meet(now)

@@ -41,22 +41,15 @@ type disagreement struct {
 // up, and one that chooses the version automatically begins with IEEE.
 const patience = 10e9
 
-// judge notes in which ways a port and its peer disagree, and logs what has changed. It returns the
-// time at which it has to be called again although nothing has happened.
+// judge keeps in which ways a port and its peer disagree, and logs what has changed. It returns the
+// time at which it has to be called again although nothing has happened: to report what has lasted
+// too long, or to log what changes too often.
 func (s *System) judge(now int64, p *port) (next int64) {
 	texts, next := s.disagree(now, p)
-	why := "the two ends agree, or have no say in it"
+	ended := "the two ends agree, or have no say in it"
 	if !p.link.up {
-		why = "the link is down"
+		ended = "the link is down"
 	}
-	return min(next, s.note(now, p, texts, why))
-}
-
-// note keeps in which ways a port and its peer disagree, and logs what has changed. ended says why
-// disagreements have ended. It returns when it has to be called again to log what changes too
-// often.
-func (s *System) note(now int64, p *port, texts [kinds]string, ended string) (next int64) {
-	next = never
 	for k := range p.disagreements {
 		d := &p.disagreements[k]
 		if d.text == "" {
@@ -70,10 +63,24 @@ func (s *System) note(now int64, p *port, texts [kinds]string, ended string) (ne
 		case d.text != "":
 			s.log.Warn("DCBX mismatch", "port", p.Name, "kind", kind(k), "because", d.text)
 		default:
-			s.log.Info("DCBX mismatch ended", "port", p.Name, "kind", kind(k), "because", ended)
+			s.logEnd(p, kind(k), ended)
 		}
 	}
 	return next
+}
+
+// endAll ends all disagreements of a port at which DCBX ends.
+func (s *System) endAll(p *port, because string) {
+	for k := range p.disagreements {
+		if p.disagreements[k].log.text != "" { // now or never
+			s.logEnd(p, kind(k), because)
+		}
+	}
+	p.disagreements = [kinds]disagreement{}
+}
+
+func (s *System) logEnd(p *port, k kind, because string) {
+	s.log.Info("DCBX mismatch ended", "port", p.Name, "kind", k, "because", because)
 }
 
 // never is the time of what does not happen.
