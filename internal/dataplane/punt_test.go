@@ -202,8 +202,8 @@ func TestStormOfLLDP(t *testing.T) {
 	r.idle()
 }
 
-// TestPeerOfALink: LLDP frames of the link's peer have a limit of their own from the plan that names
-// it, also after a reload.
+// TestPeerOfALink: LLDP frames of the link's peer have a limit of their own from the plan that
+// names it on, also after a reload.
 func TestPeerOfALink(t *testing.T) {
 	r := newRig(t, 2, 1, subscribed(1, 2))
 	r.introduce()

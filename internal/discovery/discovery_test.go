@@ -540,6 +540,19 @@ func TestManyTLVs(t *testing.T) {
 	}
 }
 
+// stranger returns an LLDPDU of a neighbour without DCBX that has a number.
+func stranger(t *testing.T, number int) []byte {
+	t.Helper()
+	l := lldp.Local{MAC: [6]byte{2},
+		Chassis: lldp.ChassisID{Subtype: lldp.ChassisLocal, Value: fmt.Appendf(nil, "%d", number)},
+		Port:    lldp.PortID{Subtype: lldp.PortLocal, Value: []byte("p")}}
+	frame, err := l.Append(nil, 120, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return frame
+}
+
 // TestManyNeighbours: a thousand neighbours on a port take bounded memory, and the others go on.
 func TestManyNeighbours(t *testing.T) {
 	n := newNet(t)
@@ -547,14 +560,7 @@ func TestManyNeighbours(t *testing.T) {
 	n.wire("a 2", "b 1")
 	n.add("b", at("1", Upstream, 0))
 	for i := range 1000 {
-		l := lldp.Local{MAC: [6]byte{2},
-			Chassis: lldp.ChassisID{Subtype: lldp.ChassisLocal, Value: fmt.Appendf(nil, "%d", i)},
-			Port:    lldp.PortID{Subtype: lldp.PortLocal, Value: []byte("p")}}
-		frame, err := l.Append(nil, 120, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Receive(n.now, "1", frame)
+		s.Receive(n.now, "1", stranger(t, i))
 	}
 	n.run(5 * time.Second)
 	r, _ := s.Report(n.now, "1")
@@ -562,6 +568,50 @@ func TestManyNeighbours(t *testing.T) {
 		t.Errorf("%d neighbours, %d without room", len(r.Neighbors), r.NoRoom)
 	}
 	n.wantPFC("a", "2", 8)
+}
+
+// TestPeerAmongManyNeighbours: a peer with DCBX finds room at a port with too many neighbours
+// without it.
+func TestPeerAmongManyNeighbours(t *testing.T) {
+	n := newNet(t)
+	a := n.add("a", at("1", Manual, 8))
+	for i := range 16 {
+		a.Receive(n.now, "1", stranger(t, i))
+	}
+	n.run(20 * time.Second)
+	n.wantMismatches("a", "1", "no-peer")
+	n.wire("a 1", "b 1")
+	n.add("b", at("1", Upstream, 0))
+	n.run(5 * time.Second)
+	n.wantPFC("a", "1", 8)
+	n.wantPFC("b", "1", 8)
+	n.wantMismatches("a", "1")
+}
+
+// TestOwnLLDPDU: an LLDPDU that comes back to its port is no neighbour, and changes nothing for the
+// peer if there is one. The report names the loop.
+func TestOwnLLDPDU(t *testing.T) {
+	n := newNet(t)
+	n.wires["a 1"] = "a 1"
+	n.add("a", at("1", Manual, 8))
+	n.run(20 * time.Second)
+	n.wantPFC("a", "1", 0)
+	n.wantMismatches("a", "1", "no-peer")
+	if text := n.dcbx("a", "1").Mismatches[kindNoPeer].Text; !strings.Contains(text, "there is a loop") {
+		t.Error(text)
+	}
+	n.wire("a 1", "b 1")
+	n.add("b", at("1", Upstream, 0))
+	n.run(20 * time.Second)
+	header := []byte("\x01\x80\xc2\x00\x00\x0e\x02\x00\x00\x00\x00\x07\x88\xcc")
+	n.all["a"].Receive(n.now, "1", append(header, n.all["a"].ports[0].sent.data...))
+	n.run(time.Second)
+	n.wantPFC("a", "1", 8)
+	n.wantMismatches("a", "1")
+	r, _ := n.all["a"].Report(n.now, "1")
+	if len(r.Neighbors) != 1 || !strings.Contains(r.LastProblem, "there is a loop") {
+		t.Errorf("%d neighbours; %s", len(r.Neighbors), r.LastProblem)
+	}
 }
 
 // TestOff: a port without LLDP says nothing and has nothing to report.

@@ -541,8 +541,8 @@ func TestTooManyNeighbours(t *testing.T) {
 	}
 }
 
-// TestRoomForARecognizedNeighbour: if there are too many neighbours, one whose TLVs the caller decodes
-// takes the place of the latest one of the others.
+// TestRoomForARecognizedNeighbour: if there are too many neighbours, one whose TLVs the caller
+// decodes takes the place of the latest one of the others.
 func TestRoomForARecognizedNeighbour(t *testing.T) {
 	recognized := func(id byte) []byte {
 		l := Local{MAC: mac, Chassis: ChassisID{ChassisLocal, []byte{id}}, Port: PortID{PortLocal, []byte("p")}}
