@@ -253,6 +253,27 @@ func TestPlainHostOverloadsAPort(t *testing.T) {
 	checkPauses(t, slices.DeleteFunc(pauses, func(p pause) bool { return p.at > float64(drained.UnixNano())/1e9 }))
 }
 
+// TestLLDPDUAfterDraining ends a switch while many lossless frames wait. The LLDPDU with TTL 0, the
+// last of a port, comes after all data and after the pauses that hold the sender. One more pause
+// may follow it.
+func TestLLDPDUAfterDraining(t *testing.T) {
+	_, p, one, two := newPlainPair(t, overloadConfiguration+"lldp: {enabled: true}\n")
+	one.send(testFrames(rand.New(rand.NewPCG(1, 2)), overloadLossless, 3)...)
+	two.awaitReceived(overloadLossless / 10)
+	p.Stop()
+	endCaptures(one, two)
+	isLast := func(row []string) bool { return row[1] == "0" }
+	data := two.Decode("lldp || vlan", "eth.type", "lldp.time_to_live")
+	if at := slices.IndexFunc(data, isLast); at != len(data)-1 || at < overloadLossless {
+		t.Errorf("receiver: the last LLDPDU is frame %d of %d; %d frames of data were sent", at+1, len(data),
+			overloadLossless)
+	}
+	pauses := one.Decode("lldp || macc", "eth.type", "lldp.time_to_live")
+	if at := slices.IndexFunc(pauses, isLast); at <= len(pauses)/2 {
+		t.Errorf("sender: the last LLDPDU is frame %d of %d LLDPDUs and pauses", at+1, len(pauses))
+	}
+}
+
 // expectFrames compares received frames with those sent; missing is how many may be absent.
 func expectFrames(t *testing.T, class string, got, sent [][]byte, missing uint64) {
 	t.Helper()

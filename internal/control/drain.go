@@ -46,8 +46,8 @@ func (s *Switch) drain() error {
 	return errors.Join(err, s.leave(""))
 }
 
-// leave tells the neighbours of a port, or of all ports if device is empty, that it stops. Until
-// then its peer has to honour pauses, so this is the last that a port sends.
+// leave tells the neighbours of a port, or of all ports if device is empty, that it stops. It comes
+// after all that pauses protect, as a peer need not honour them any more.
 func (s *Switch) leave(device string) error {
 	if !s.config.LLDP.Enabled {
 		return nil
