@@ -440,7 +440,12 @@ func (p *port) local(given *gift) dcbx.Config {
 
 // gets reports whether a port has its settings of a feature from the source.
 func (p *port) gets(given *gift, f dcbx.Feature) bool {
-	return given != nil && given.has[f] && p.refused[f][bySource].why == "" && (f != dcbx.FeaturePFC || p.Auto)
+	return p.mayGet(given, f) && p.refused[f][bySource].why == ""
+}
+
+// mayGet reports whether the source offers a port settings of a feature.
+func (p *port) mayGet(given *gift, f dcbx.Feature) bool {
+	return given != nil && given.has[f] && (f != dcbx.FeaturePFC || p.Auto)
 }
 
 // Agreements returns what each port with DCBX is to run, by name.

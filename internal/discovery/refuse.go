@@ -50,7 +50,7 @@ func (s *System) Refuse(now int64, name string, f dcbx.Feature, why string) {
 		return
 	}
 	given := s.passedOn(p)
-	if p.gets(given, f) {
+	if p.mayGet(given, f) { // even if it is refused: the port has it until its peer follows
 		p.refused[f][bySource] = refusal{why, given.offers(f), given.from}
 	} else {
 		p.refused[f][byPeer] = refusal{why: why, offer: p.peerOffers(f)}

@@ -120,3 +120,27 @@ func TestRefusedAtADownstreamPort(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedTwice: until its peer has followed, a port still has what it refused, so it is refused
+// again. That is no refusal of what its own peer offers, which runs when the source is gone.
+func TestRefusedTwice(t *testing.T) {
+	n := newNet(t)
+	other, second := at("1", Manual, 16), at("2", Upstream, 8)
+	other.Local.Version, second.Local.Version = dcbx.CEE, dcbx.CEE
+	n.wire("core 1", "s 1")
+	n.wire("other 1", "s 2")
+	n.add("core", at("1", Manual, 0xff))
+	n.add("s", at("1", Upstream, 8), second)
+	n.run(5 * time.Second)
+	n.add("other", other)
+	n.run(5 * time.Second)
+	for range 2 {
+		n.all["s"].Refuse(n.now, "2", dcbx.FeaturePFC, "no memory")
+	}
+	n.run(5 * time.Second)
+	n.wantMismatches("s", "2", "pfc", "refused")
+	n.all["core"].Shutdown(n.now, "")
+	n.run(5 * time.Second)
+	n.wantPFC("s", "2", 16)
+	n.wantMismatches("s", "2")
+}
