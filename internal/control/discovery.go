@@ -134,11 +134,16 @@ func (s *Switch) agree() error {
 	for _, c := range changed {
 		s.fitAgreement(&f, s.config, c.device, c.agreed)
 	}
-	if err := s.changeTo(f, changed); err != nil {
-		return err
+	err := s.changeTo(f, changed)
+	if err != nil && !errors.Is(err, errStuck) { // an engine refuses what all checks let pass: the rest goes on
+		for _, c := range changed {
+			f.refusals = append(f.refusals, refusal{c.device, config.FeaturePFC, because(err)},
+				refusal{c.device, config.FeatureETS, because(err)})
+		}
+		err = nil
 	}
 	s.refuse(f.refusals)
-	return nil
+	return err
 }
 
 // agreement is what a port has agreed on.
