@@ -285,32 +285,48 @@ func TestLLDPADChangesPriorities(t *testing.T) {
 // stream sends frames of some CoS from a host until stop is called, which returns their number.
 func stream(t *testing.T, h *plainHost, classes ...byte) (stop func() uint64) {
 	t.Helper()
-	done, failed := make(chan struct{}), make(chan error, 1)
 	sent := uint64(0)
+	end := repeat(t, func() error {
+		for _, cos := range classes {
+			header := slices.Concat(receiverMAC, senderMAC, []byte{0x81, 0, cos << 5, 100, 0x88, 0xb5})
+			f := append(header, make([]byte, 1000)...)
+			if _, err := unix.Write(h.socket, f); err != nil {
+				return err
+			}
+			sent++
+		}
+		time.Sleep(time.Millisecond)
+		return nil
+	})
+	return func() uint64 {
+		t.Helper()
+		end()
+		return sent
+	}
+}
+
+// repeat calls do, again and again beside the test, until stop is called or do fails; stop then
+// fails the test.
+func repeat(t *testing.T, do func() error) (stop func()) {
+	done, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		for ; ; time.Sleep(time.Millisecond) {
-			for _, cos := range classes {
-				header := slices.Concat(receiverMAC, senderMAC, []byte{0x81, 0, cos << 5, 100, 0x88, 0xb5})
-				f := append(header, make([]byte, 1000)...)
-				if _, err := unix.Write(h.socket, f); err != nil {
-					failed <- err
-					return
-				}
-				sent++
+		for {
+			if err := do(); err != nil {
+				ended <- err
+				return
 			}
 			select {
 			case <-done:
-				failed <- nil
+				ended <- nil
 				return
 			default:
 			}
 		}
 	}()
-	return func() uint64 {
+	return func() {
 		t.Helper()
 		close(done)
-		program.Must(t, <-failed)
-		return sent
+		program.Must(t, <-ended)
 	}
 }
 

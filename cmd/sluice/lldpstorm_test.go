@@ -39,32 +39,22 @@ func stormLLDPDUs(t *testing.T) (frames [][]byte) {
 // sent in a second.
 func stormOf(t *testing.T, h *plainHost, frames [][]byte) (stop func() float64) {
 	t.Helper()
-	done, failed := make(chan struct{}), make(chan error, 1)
 	sent, began := 0, time.Now()
-	go func() {
-		for {
-			for _, f := range frames {
-				switch _, err := unix.Write(h.socket, f); {
-				case errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.EINTR): // the switch takes no more
-				case err != nil:
-					failed <- err
-					return
-				default:
-					sent++
-				}
-			}
-			select {
-			case <-done:
-				failed <- nil
-				return
+	end := repeat(t, func() error {
+		for _, f := range frames {
+			switch _, err := unix.Write(h.socket, f); {
+			case errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.EINTR): // the switch takes no more
+			case err != nil:
+				return err
 			default:
+				sent++
 			}
 		}
-	}()
+		return nil
+	})
 	return func() float64 {
 		t.Helper()
-		close(done)
-		program.Must(t, <-failed)
+		end()
 		return float64(sent) / time.Since(began).Seconds()
 	}
 }
