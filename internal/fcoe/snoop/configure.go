@@ -1,0 +1,153 @@
+package snoop
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"sluice/internal/fcoe"
+)
+
+// Configure changes over to other parameters. What still fits them stays; the rest ends: what is at
+// a port that leaves, has another role or is no longer a member of the VLAN, all of an instance
+// that leaves or has another FC-MAP, FCFs that are no longer allowed, and server-provided addresses
+// if SPMA no longer is. Ports are told apart by name, instances by VLAN. Lower limits end nothing.
+// Configure returns how many virtual links have ended. An error says which parameter is invalid;
+// then nothing has changed.
+func (s *System) Configure(now int64, p Params) (ended int, err error) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	next, err := newSetup(p)
+	if err != nil {
+		return 0, err
+	}
+	s.advance(now)
+	before := len(s.links)
+	s.endMisfits(now, next)
+	ended = before - len(s.links)
+	var ports []*port
+	for _, one := range p.Ports {
+		at := s.port(one.Name)
+		if at == nil {
+			at = &port{Port: one}
+		}
+		at.Role, at.Member = one.Role, one.Member // Name stays untouched: reports read it at any time
+		at.MaxENodes, at.MaxLinks, at.MaxPending = one.MaxENodes, one.MaxLinks, one.MaxPending
+		ports = append(ports, at)
+	}
+	s.params, s.ports, s.instances = p, ports, next.instances
+	s.next = now // the time after which something is forgotten may be another one
+	return ended, nil
+}
+
+// Ending returns how many virtual links Configure would end, without changing anything.
+func (s *System) Ending(p Params) (ending int, err error) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	next, err := newSetup(p)
+	if err != nil {
+		return 0, err
+	}
+	for _, l := range s.links {
+		if !next.fitsLink(l) {
+			ending++
+		}
+	}
+	return ending, nil
+}
+
+// setup is Params to be looked things up in.
+type setup struct {
+	instances map[uint16]*Instance
+	ports     map[string]*Port
+}
+
+func newSetup(p Params) (*setup, error) {
+	s := &setup{map[uint16]*Instance{}, map[string]*Port{}}
+	if len(p.Instances) > 0 && min(p.MaxFCFs, p.MaxENodes, p.MaxLinks, p.MaxPending) < 1 {
+		return nil, errors.New("a limit of the switch is below 1: allow at least one FCF, ENode, session and login")
+	}
+	for i := range p.Instances {
+		one := &p.Instances[i]
+		if err := one.check(); err != nil {
+			return nil, fmt.Errorf("FCoE instance %s: %w", one.Name, err)
+		}
+		if other := s.instances[one.VLAN]; other != nil {
+			return nil, fmt.Errorf("FCoE instances %s and %s both have VLAN %d: give each its own", other.Name,
+				one.Name, one.VLAN)
+		}
+		s.instances[one.VLAN] = one
+	}
+	for i := range p.Ports {
+		one := &p.Ports[i]
+		switch {
+		case s.ports[one.Name] != nil:
+			return nil, fmt.Errorf("two ports have the name %s: give each its own", one.Name)
+		case one.Role > Trusted || one.Member == nil:
+			return nil, fmt.Errorf("port %s has no role or no VLANs: set both", one.Name)
+		case len(p.Instances) > 0 && min(one.MaxENodes, one.MaxLinks, one.MaxPending) < 1:
+			return nil, fmt.Errorf("a limit of port %s is below 1: allow at least one ENode, session and login",
+				one.Name)
+		}
+		s.ports[one.Name] = one
+	}
+	return s, nil
+}
+
+func (i *Instance) check() error {
+	const lastVLAN, lastMap = 4094, fcoe.DefaultFCMap | 0xff
+	switch {
+	case i.VLAN < 1 || i.VLAN > lastVLAN:
+		return fmt.Errorf("VLAN %d is not from 1 to %d", i.VLAN, lastVLAN)
+	case i.fcMap() < fcoe.DefaultFCMap || i.fcMap() > lastMap:
+		return fmt.Errorf("FC-MAP %06X is not from %06X to %06X", i.FCMap, fcoe.DefaultFCMap, lastMap)
+	case i.AgeTenths != 0 && (i.AgeTenths < 25 || i.AgeTenths > 50):
+		return fmt.Errorf("the age multiplier %d/10 is not from 2.5 to 5", i.AgeTenths)
+	}
+	for _, mac := range i.FCFs {
+		if mac == 0 || mac.Group() || uint32(mac>>24) == i.fcMap() {
+			return fmt.Errorf("%v is no address of an FCF: use a unicast address outside FC-MAP %06X", mac, i.fcMap())
+		}
+	}
+	return nil
+}
+
+// endMisfits ends what does not fit other parameters.
+func (s *System) endMisfits(now int64, next *setup) {
+	for _, f := range sorted(s.fcfs, compareFCFs) {
+		if !next.fitsFCF(f) {
+			s.endFCF(now, f, Reconfigured)
+		}
+	}
+	for _, l := range s.logins {
+		if !next.fitsHost(l.fcf, l.port, l.address) {
+			s.endLogin(l)
+		}
+	}
+	for _, l := range sorted(s.links, compareLinks) {
+		if !next.fitsLink(l) {
+			s.endLink(now, l, Reconfigured)
+		}
+	}
+}
+
+func (s *setup) fitsPort(p *port, vid uint16) bool {
+	next := s.ports[p.Name]
+	return next != nil && next.Role == p.Role && next.Member(vid)
+}
+
+func (s *setup) fitsFCF(f *fcf) bool {
+	i := s.instances[f.vid]
+	return i != nil && i.fcMap() == f.fabric.FCMap && (len(i.FCFs) == 0 || slices.Contains(i.FCFs, f.mac)) &&
+		s.fitsPort(f.port, f.vid)
+}
+
+func (s *setup) fitsHost(f *fcf, p *port, host address) bool {
+	return s.fitsFCF(f) && s.fitsPort(p, host.vid) && !slices.Contains(s.instances[host.vid].FCFs, host.mac)
+}
+
+func (s *setup) fitsLink(l *link) bool {
+	e := l.enode
+	return s.fitsHost(e.fcf, e.port, e.address) && (!l.server || s.instances[l.vid].SPMA) &&
+		!slices.Contains(s.instances[l.vid].FCFs, l.mac)
+}
