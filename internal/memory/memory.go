@@ -29,6 +29,7 @@ const (
 	perBuffer = 14       // per buffer, in dataplane: the frame, its destination, its place in the free list
 	perWorker = 8        // per buffer and worker: the queues
 	perPort   = 1        // per buffer and port: the holder
+	perPart   = 16       // per buffer, if frames may occupy several: its place in a frame
 	perEntry  = 4 * 24   // per entry of the bridge's table, a quarter of whose slots are used
 	perSocket = 130      // per buffer and port: the kernel's struct xdp_buff_xsk of the port's socket
 )
@@ -67,6 +68,9 @@ func Of(c *config.Config) Need {
 	buffers, ports, workers := uint64(c.Memory.Buffers), uint64(len(c.Ports)), uint64(max(1, len(c.Workers)))
 	slots := uint64(1) << bits.Len(uint(max(1, c.Forwarding.Table)-1))
 	tables, kernel := perBuffer+perWorker*workers+perPort*ports, perSocket*ports
+	if slices.ContainsFunc(c.Ports, func(p config.Port) bool { return p.Parts > 1 }) {
+		tables += perPart
+	}
 	n := Need{size: c.Memory.BufferSize, fixed: program + workers*slots*perEntry, transmitter: c.HasTransmitter()}
 	n.each = uint64(n.size) + tables + kernel
 	n.Frames, n.Program, n.Kernel = buffers*uint64(n.size), n.fixed+buffers*tables, buffers*kernel

@@ -218,3 +218,15 @@ func TestUnmounted(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestLongFrames: where frames may occupy several buffers, a table says which.
+func TestLongFrames(t *testing.T) {
+	const text = "memory: {buffers: 1048576}\nports: [{device: sw0, speed: 1G, mtu: %d}]\n"
+	short, long := Of(parse(t, fmt.Sprintf(text, 1646))), Of(parse(t, fmt.Sprintf(text, 1647)))
+	if more := long.Total() - short.Total(); more != 16<<20 {
+		t.Errorf("frames of several buffers need %d bytes more, want 16 for each buffer", more)
+	}
+	if most := long.Most(long.Total()); most != 1<<20 {
+		t.Errorf("%d buffers fit into what 1048576 need", most)
+	}
+}

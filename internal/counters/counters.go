@@ -1,0 +1,137 @@
+// Package counters holds what a worker counts on a port.
+package counters
+
+import (
+	"sluice/internal/buffered"
+	"sluice/internal/drop"
+	"sluice/internal/punt"
+)
+
+// Priorities is the number of priorities of a port.
+const Priorities = buffered.Priorities
+
+// Port is what a worker counts on one port, in frames unless noted. They only grow.
+type Port struct {
+	RXFrames, RXBytes uint64 // all frames taken from the driver
+	RXBursts          uint64 // bursts in which they were taken
+	// buffers that the driver returned with a frame although it did not have them to receive into;
+	// refused
+	RXTwice uint64
+	// iterations that left frames with the driver and stopped its peer's lossless priorities
+	Behind            uint64
+	TXFrames, TXBytes uint64 // forwarded frames given to the driver
+	// of these, frames that the driver did not take, or lost with its device; also in Drops
+	Recalled     uint64
+	RX, TX       [Priorities]uint64
+	TXClassBytes [Priorities]uint64 // of TXBytes
+	Drops        Losses             // ingress reasons at the ingress port, egress reasons at the egress port
+	FloodCopies  uint64             // copies, beyond the first, of flooded frames received here; dropped ones too
+
+	Control             uint64 // all MAC control frames; none is forwarded
+	ControlShort        uint64 // MAC control frames without padding, honoured all the same
+	ControlMalformed    uint64 // cut off, ignored
+	ControlUnknown      uint64 // of unknown opcode, ignored
+	ControlIgnored      uint64 // PFC or PAUSE where the port does not use it
+	ControlMisaddressed uint64 // to neither 01-80-C2-00-00-01 nor the port's own address; ignored whatever their kind
+
+	Marked         [Priorities]uint64 // sent on with congestion experienced (ECN)
+	StormQueued    [Priorities]uint64 // of Drops[drop.Storm], frames bound for the port; it had received the others
+	StormForwarded [Priorities]uint64 // sent during a storm whose pauses are not honoured; dropped ones are in Drops
+
+	DuplicateCompletions uint64 // buffers that the kernel completed twice
+
+	Punted [punt.Kinds]uint64 // received for the control plane; dropped ones are in Drops
+	// frames of the control plane that have left, and those that were dropped: without a link,
+	// longer than the port's frames, or not sent by the driver
+	Injected, InjectedBytes, InjectDropped uint64
+}
+
+// Dropped returns all dropped frames, whatever the reason.
+func (c *Port) Dropped() uint64 {
+	n := uint64(0)
+	for why := range c.Drops {
+		for _, d := range c.Drops[why] {
+			n += d
+		}
+	}
+	return n
+}
+
+// In returns how many frames the port had to find a place for.
+func (c *Port) In() uint64 { return c.RXFrames + c.FloodCopies }
+
+// Out returns how many of the frames of In have left the port.
+func (c *Port) Out() uint64 {
+	n := c.TXFrames - c.Recalled + c.Dropped() + c.Control
+	for _, punted := range c.Punted {
+		n += punted
+	}
+	return n
+}
+
+// ClassDrops returns the dropped frames of a class: in counts those that the port received and did
+// not queue, out those that were bound for it.
+func (c *Port) ClassDrops(priority int) (in, out uint64) {
+	for why := range c.Drops {
+		if drop.Reason(why).AtEgress() {
+			out += c.Drops[why][priority]
+		} else {
+			in += c.Drops[why][priority]
+		}
+	}
+	return in - c.StormQueued[priority], out + c.StormQueued[priority]
+}
+
+// Losses counts frames by reason and priority.
+type Losses [drop.Reasons][Priorities]uint64
+
+// Sum returns the number of all frames.
+func (l *Losses) Sum() uint64 {
+	n := uint64(0)
+	for why := range l {
+		for _, d := range l[why] {
+			n += d
+		}
+	}
+	return n
+}
+
+// Lossless tells which of a port's drops were frames of lossless priorities, lost to congestion. A
+// reload may change which priorities are lossless.
+type Lossless struct {
+	before Losses // in earlier generations
+	since  Losses // all drops when this one began
+}
+
+// TakeOver begins a new generation after one with these drops and losses.
+func (l *Lossless) TakeOver(lost, drops Losses) { l.before, l.since = lost, drops }
+
+// Lost returns the frames lost to congestion while their priority was lossless, given all drops and
+// the priorities (bit n: priority n) that are lossless now.
+func (l *Lossless) Lost(drops *Losses, lossless uint8) Losses {
+	lost := l.before
+	for why := range lost {
+		if !drop.Reason(why).Congestion() {
+			continue
+		}
+		for priority := range lost[why] {
+			if lossless>>priority&1 == 1 {
+				lost[why][priority] += drops[why][priority] - l.since[why][priority]
+			}
+		}
+	}
+	return lost
+}
+
+// Departed sums up the counts of ports that have left.
+type Departed struct {
+	In, Out uint64 // frames, as Port.In and Port.Out return them
+	Lost    uint64 // to congestion, of lossless priorities
+}
+
+// Add adds a port that leaves.
+func (d *Departed) Add(c *Port, lost Losses) {
+	d.Lost += lost.Sum()
+	d.In += c.In()
+	d.Out += c.Out()
+}

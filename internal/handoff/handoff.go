@@ -1,0 +1,108 @@
+// Package handoff carries frames, buffers and learned addresses from one worker to another, in
+// single-producer single-consumer rings.
+package handoff
+
+import (
+	"fmt"
+	"slices"
+
+	"sluice/internal/frame"
+	"sluice/ring"
+)
+
+// burst is how many ids an Outbox collects before it publishes them.
+const burst = 64
+
+// Handoff leads from one worker to another. A frame goes by the id of its buffer, the first one if
+// it has several. A Handoff carries:
+type Handoff struct {
+	Frames *ring.Ring[uint32]  // the sender's frames for a port of the receiver
+	Home   *ring.Ring[uint32]  // frames in the receiver's buffers that the sender is done with
+	Learnt *ring.Ring[Station] // addresses that the sender has learned on its ports
+}
+
+// Station is an address and the port where a worker has learned it.
+type Station struct {
+	MAC  frame.MAC
+	VID  uint16
+	Port uint16 // number
+}
+
+// Stations bounds the addresses on their way to another worker. The bridge announces a known
+// address again in every quarter of the ageing time, so an address that finds the ring full costs
+// flooding for that long, not for ever.
+const Stations = 4096
+
+// New returns a handoff between workers with this many buffers each. Either ring of ids carries
+// buffers of one worker only, and has room for all of them, so it can't be full.
+func New(buffers int) (l Handoff, err error) {
+	size := 1
+	for size < buffers {
+		size *= 2
+	}
+	if l.Frames, err = ring.New[uint32](size); err != nil {
+		return l, err
+	}
+	if l.Home, err = ring.New[uint32](size); err != nil {
+		return l, err
+	}
+	l.Learnt, err = ring.New[Station](Stations)
+	return l, err
+}
+
+// Outbox is the sending end of a handoff. It collects a burst, so that each ring's index is
+// published only once per burst.
+type Outbox struct {
+	Handoff
+	To     int // the receiving worker
+	frames []uint32
+	home   []uint32
+}
+
+// NewOutbox returns the sending end of a handoff to a worker.
+func NewOutbox(to int, l Handoff) *Outbox {
+	return &Outbox{To: to, Handoff: l, frames: make([]uint32, 0, burst), home: make([]uint32, 0, burst)}
+}
+
+// SendFrame sends a frame for a port of the receiver.
+func (o *Outbox) SendFrame(id uint32) {
+	if o.frames = append(o.frames, id); len(o.frames) == burst {
+		o.frames = pushAll(o.Frames, o.frames)
+	}
+}
+
+// SendHome sends a frame whose buffers are the receiver's to free.
+func (o *Outbox) SendHome(id uint32) {
+	if o.home = append(o.home, id); len(o.home) == burst {
+		o.home = pushAll(o.Home, o.home)
+	}
+}
+
+// Flush publishes what has been sent.
+func (o *Outbox) Flush() {
+	o.frames = pushAll(o.Frames, o.frames)
+	o.home = pushAll(o.Home, o.home)
+}
+
+// Waiting returns the frames under way in both directions, published or not. Neither worker may be
+// running.
+func (o *Outbox) Waiting() (frames, home []uint32) {
+	return slices.Concat(all(o.Frames), o.frames), slices.Concat(all(o.Home), o.home)
+}
+
+func all(r *ring.Ring[uint32]) []uint32 {
+	a, b := r.Peek(r.Cap())
+	return slices.Concat(a, b)
+}
+
+// pushAll publishes ids and returns the empty slice for the next ones.
+func pushAll(r *ring.Ring[uint32], ids []uint32) []uint32 {
+	if len(ids) == 0 {
+		return ids
+	}
+	if n := r.Push(ids); n != len(ids) {
+		panic(fmt.Sprintf("handoff: a ring between workers holds more buffers than its worker has (%d of %d taken)",
+			n, len(ids)))
+	}
+	return ids[:0]
+}
