@@ -3,10 +3,11 @@
 //
 // # Buffers and cells
 //
-// A buffer holds one frame. A cell is the unit of accounting: a frame of n bytes costs ceil(n /
-// cell size) cells, as in switch chips (Nexus 5000: 160 B, Nexus 2000: 80 B). A frame costs at
-// least one cell and holds at least one buffer, so with as many buffers as cells the accounting
-// never promises more than the memory can hold.
+// A buffer holds a frame, or a part of one that is too long for a buffer. A cell is the unit of
+// accounting: a frame of n bytes costs ceil(n / cell size) cells, as in switch chips (Nexus 5000:
+// 160 B, Nexus 2000: 80 B). A cell is no larger than a part, so a frame costs at least as many
+// cells as it has parts. With as many buffers as cells, the accounting therefore never promises
+// more than the memory can hold.
 //
 // # Ingress: priority groups and pools
 //
