@@ -6,16 +6,27 @@
 // send and gets their buffers back after the frames have left. An address is a byte offset into
 // that memory.
 //
+// A frame that is too long for one buffer has several parts, each in a buffer and with a descriptor
+// of its own, in order. Only whole frames change hands. Rings, buffers and completions count parts.
+//
 // The drivers are sub-packages: afxdp for real devices, mem for wires in memory.
 package pmd
 
-// Desc describes one frame of a burst. It is laid out like the kernel's struct xdp_desc
-// (linux/if_xdp.h), so bursts are copied to and from the kernel's rings as they are.
+// Desc describes a frame of a burst, or a part of one. It is laid out like the kernel's struct
+// xdp_desc (linux/if_xdp.h), so bursts are copied to and from the kernel's rings as they are.
 type Desc struct {
-	Addr    uint64 // byte offset of the frame's first byte in the memory
+	Addr    uint64 // byte offset of the first byte in the memory
 	Len     uint32 // bytes, without FCS
-	Options uint32 // driver flags; 0 for a frame that fits one buffer
+	Options uint32 // Continued, or 0
 }
+
+// Continued in Desc.Options says that the frame goes on in the next descriptor (XDP_PKT_CONTD,
+// linux/if_xdp.h). It is set in all parts of a frame but the last.
+const Continued = 1
+
+// MaxParts is the most parts that a frame has: Linux makes no more of one (MAX_SKB_FRAGS + 1,
+// linux/skbuff.h).
+const MaxParts = 18
 
 // Port is one port of a poll-mode driver. Its methods work on bursts and never block. Except for
 // Stats, they belong to the one worker that owns the port.
@@ -23,16 +34,21 @@ type Port interface {
 	// Fill hands over empty buffers to receive into. It returns how many of addrs were taken,
 	// starting with the first.
 	Fill(addrs []uint64) int
-	// Receive stores up to len(burst) received frames in burst and returns their number. The caller
-	// then owns their buffers, each with room for at least a VLAN tag in front of its frame.
+	// Receive stores as many received frames in burst as wait and fit, and returns the number of
+	// descriptors: 0 also if the first frame has more parts than burst has room for. Every frame
+	// fits MaxParts. The caller then owns the buffers, each with room for at least a VLAN tag in
+	// front of its bytes.
 	Receive(burst []Desc) int
-	// Waiting returns the number of frames that wait for Receive, or 0 if the driver can't know it.
+	// Waiting returns the number of descriptors that wait for Receive, or 0 if the driver can't
+	// know it.
 	Waiting() int
-	// Transmit hands over frames in order. It returns how many of burst were taken, starting with
-	// the first. They can't be called back; their buffers return through Complete.
+	// Transmit hands over frames in order; burst ends with the last part of one. It returns how
+	// many descriptors were taken, starting with the first: those of whole frames. They can't be
+	// called back; their buffers return through Complete.
 	Transmit(burst []Desc) int
-	// Complete stores the addresses of up to len(addrs) buffers whose frames have left and returns
-	// their number. An address may lie anywhere inside its buffer.
+	// Complete stores the addresses of up to len(addrs) buffers whose bytes have left and returns
+	// their number. An address may lie anywhere inside its buffer. The buffers of a frame may
+	// return in several calls.
 	Complete(addrs []uint64) int
 	// Flush makes everything handed over visible to the device, with at most one wake-up per
 	// direction.

@@ -21,6 +21,7 @@ const (
 	deviceGet      = 1 // NETDEV_CMD_DEV_GET
 	deviceIndex    = 1 // NETDEV_A_DEV_IFINDEX
 	deviceFeatures = 3 // NETDEV_A_DEV_XDP_FEATURES
+	deviceSegments = 4 // NETDEV_A_DEV_XDP_ZC_MAX_SEGS
 )
 
 // Features are the XDP features of a device (enum netdev_xdp_act, linux/netdev.h).
@@ -28,26 +29,50 @@ type Features uint64
 
 // The features.
 const (
-	Basic    Features = 1 << 0 // it runs programs natively
-	Redirect Features = 1 << 1 // programs may redirect the frames that it receives
-	Target   Features = 1 << 2 // it sends frames that programs redirect to it (ndo_xdp_xmit)
-	ZeroCopy Features = 1 << 3 // AF_XDP without copies
+	Basic     Features = 1 << 0 // it runs programs natively
+	Redirect  Features = 1 << 1 // programs may redirect the frames that it receives
+	Target    Features = 1 << 2 // it sends frames that programs redirect to it (ndo_xdp_xmit)
+	ZeroCopy  Features = 1 << 3 // AF_XDP without copies
+	Fragments Features = 1 << 5 // programs get frames in several fragments (rx-sg)
 )
 
 // FeaturesOf returns the XDP features of the device with this index. Needs Linux 6.3.
 func FeaturesOf(device int) (Features, error) {
-	messages, err := ask(deviceGet, 0, nl.NewRtAttr(deviceIndex, nl.Uint32Attr(uint32(device))))
+	value, err := attribute(device, deviceFeatures, 8)
 	if err != nil {
 		return 0, err
 	}
+	if value == nil {
+		return 0, errors.New("the kernel does not report the XDP features of the device")
+	}
+	return Features(binary.NativeEndian.Uint64(value)), nil
+}
+
+// Segments returns in how many buffers the device with this index can have one frame in zero-copy
+// mode: 1 also if it has no such mode, and before Linux 6.6, which has no frames in several.
+func Segments(device int) (int, error) {
+	value, err := attribute(device, deviceSegments, 4)
+	if err != nil || value == nil {
+		return 1, err
+	}
+	return int(binary.NativeEndian.Uint32(value)), nil
+}
+
+// attribute returns an attribute of a device that is size bytes long, or nil if the kernel does not
+// report it.
+func attribute(device int, kind uint16, size int) ([]byte, error) {
+	messages, err := ask(deviceGet, 0, nl.NewRtAttr(deviceIndex, nl.Uint32Attr(uint32(device))))
+	if err != nil {
+		return nil, err
+	}
 	for _, m := range messages {
 		for _, a := range m {
-			if a.Attr.Type == deviceFeatures && len(a.Value) == 8 {
-				return Features(binary.NativeEndian.Uint64(a.Value)), nil
+			if a.Attr.Type == kind && len(a.Value) == size {
+				return a.Value, nil
 			}
 		}
 	}
-	return 0, errors.New("the kernel does not report the XDP features of the device")
+	return nil, nil
 }
 
 // TakesRedirects reports whether a device sends frames that XDP programs redirect to it. A veth

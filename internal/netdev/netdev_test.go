@@ -40,6 +40,13 @@ func TestVeth(t *testing.T) {
 			return err
 		}
 		defer tool.Close()
+		f, err := FeaturesOf(device.Index)
+		if err != nil || f&(Basic|Redirect|Fragments) != Basic|Redirect|Fragments || f&ZeroCopy != 0 {
+			t.Errorf("features %#x, %v", f, err)
+		}
+		if n, err := Segments(device.Index); err != nil || n != 1 {
+			t.Errorf("%d segments without zero-copy mode, %v", n, err)
+		}
 		for range 20 { // repeated, because the last 16 bits of header were once uninitialized
 			for _, on := range []bool{false, true} {
 				if err := tool.SetFeatures("b0", map[string]bool{"rx-gro": on}); err != nil {

@@ -56,9 +56,26 @@ const (
 
 // Device is a network device of the calling thread's network namespace.
 type Device struct {
-	Name  string
-	Index int
-	MTU   int // bytes
+	Name   string
+	Index  int
+	MTU    int // bytes
+	Buffer int // bytes of a frame that a buffer holds
+}
+
+// CheckMTU returns why the transmitter can't send the frames of a device with this MTU, in buffers
+// that hold this many bytes of a frame: it sends no frames of several parts.
+func CheckMTU(mtu, buffer int) error {
+	most, longest := min(LongestFrame, buffer), mtu+ethernetHeader+tag
+	switch {
+	case longest <= most:
+		return nil
+	case most < LongestFrame:
+		return fmt.Errorf("with its MTU of %d, frames have up to %d bytes, and the transmitter sends only those that "+
+			"fit one buffer, which holds %d: lower the MTU to %d, use larger buffers, or set tx: xsk", mtu, longest,
+			most, most-ethernetHeader-tag)
+	}
+	return fmt.Errorf("with its MTU of %d, frames have up to %d bytes, more than the transmitter's maximum of %d: "+
+		"lower the MTU to %d, or set tx: xsk", mtu, longest, most, most-ethernetHeader-tag)
 }
 
 // A frame may be longer than the MTU by these, in bytes.
@@ -84,10 +101,8 @@ func (t *Transmitter) Join(d Device) (*Port, error) {
 }
 
 func (t *Transmitter) join(d Device) (p *Port, err error) {
-	if longest := d.MTU + ethernetHeader + tag; longest > LongestFrame {
-		return nil, fmt.Errorf("with its MTU of %d, frames have up to %d bytes, more than the transmitter's "+
-			"maximum of "+
-			"%d: lower the MTU to %d, or set tx: xsk", d.MTU, longest, LongestFrame, LongestFrame-ethernetHeader-tag)
+	if err := CheckMTU(d.MTU, d.Buffer); err != nil {
+		return nil, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

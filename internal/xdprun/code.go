@@ -6,6 +6,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"golang.org/x/sys/unix"
 )
 
 // XDP programs are written in the instructions of cilium/ebpf/asm, so that they build with Go
@@ -22,11 +23,12 @@ import (
 //
 // The functions of this file are common to all programs.
 
-// NewProgram loads an XDP program.
+// NewProgram loads an XDP program. It may run for frames in several fragments (Linux 5.18); without
+// that flag, it would limit the MTU of the device, and on veth that of the peer, to about 3500.
 func NewProgram(name string, parts ...asm.Instructions) (*ebpf.Program, error) {
 	code := slices.Concat(parts...)
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: name, Type: ebpf.XDP, Instructions: code,
-		License: "Dual MIT/GPL"})
+		License: "Dual MIT/GPL", Flags: unix.BPF_F_XDP_HAS_FRAGS})
 	if err != nil {
 		return nil, fmt.Errorf("load XDP program %s: %w", name, explain(err, code))
 	}

@@ -33,8 +33,9 @@
 //	                                               other causes: test each device by sending PFC
 //	                                               to it (sluice doctor); Traits.DropsPauses:
 //	                                               those that drop them on the way out
-//	18 MTU limits, silent fallback from native     device.check, Port.Mode and Port.Fallback;
-//	                                               Redirects: native XDP that loses frames
+//	18 MTU limits, silent fallback from native     device.check, device.checkNative, Port.Mode and
+//	                                               Port.Fallback; Redirects: native XDP that loses
+//	                                               frames
 //	19 native attach downs the link for seconds    Watch: a port opens without a link and starts
 //	                                               when the link event comes
 //	20 kill -9 must leave nothing behind           attach: unpinned bpf_link; Prepare: state on disk
@@ -47,6 +48,8 @@
 //	27 bounds checks, 28 pointer type parameters   package ring
 //	29 descriptors one by one                      bursts are copied whole; Transmit checks without
 //	                                               a branch
+//	30 frames of several parts: a burst cuts one,  Port.receiveWhole; Port.transmitParts, which
+//	   a part is invalid, a ring is too short      also checks each part; device.check
 package afxdp
 
 import (
@@ -59,6 +62,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sluice/internal/netdev"
 	"sluice/internal/transmitter"
 	"sluice/pmd"
 )
@@ -98,8 +102,8 @@ type Config struct {
 	Memory []byte
 	// BufferSize is in bytes, a power of two: 2048 or 4096 (larger sizes need huge pages).
 	BufferSize int
-	// RingSize is the number of entries of the RX and TX rings, a power of two; 0: 2048. The fill
-	// and completion rings have at least twice as many.
+	// RingSize is the number of entries of the RX and TX rings, a power of two; 0: 2048. Each part
+	// of a frame takes one. The fill and completion rings have at least twice as many.
 	RingSize int
 	Mode     Mode
 	// BusyPoll has the worker's core process the device's packets in place of interrupts (preferred
@@ -110,6 +114,10 @@ type Config struct {
 	// the device first looks for one. Give at least as many as the device's receive ring and
 	// RingSize together.
 	Fill []uint64
+	// Scatter has the port take frames of several parts in copy mode even if the device's present
+	// MTU needs none, so that it may be raised later (Longest). Before Linux 6.6, in zero-copy mode
+	// and with a Transmitter, which sends no such frames, it has no effect.
+	Scatter bool
 	// Transmitter, if not nil, sends instead of a socket in copy mode. Memory must then be its
 	// memory. If the device takes no frames from it, the socket sends, and Port.TX returns the
 	// reason.
@@ -146,6 +154,7 @@ type Port struct {
 	relied      int    // calls of Flush since then that left it to the driver
 	offsetMask  uint64 // BufferSize - 1
 	memoryBytes uint64
+	parts       int // most of a frame
 
 	state                           atomic.Uint32 // written by the worker
 	txDropped, txWakeups, rxWakeups atomic.Uint64 // written by the worker
@@ -161,6 +170,9 @@ var _ pmd.Port = (*Port)(nil)
 // fails if the device already has one (ErrProgram). The buffers of c.Fill belong to the kernel if
 // it succeeds, and to the caller if it fails.
 //
+// If frames of the device's present MTU do not fit one buffer each, the port receives and sends
+// frames of several parts. That needs Linux 6.6. See also Config.Scatter.
+//
 // Errors that callers may want to distinguish wrap an Err value of this package. All errors suggest
 // a fix.
 func Open(c Config) (*Port, error) {
@@ -175,7 +187,7 @@ func Open(c Config) (*Port, error) {
 		return nil, fmt.Errorf("afxdp: %s: %w", c.Device, err)
 	}
 	p := &Port{busyPoll: c.BusyPoll, device: d, offsetMask: uint64(c.BufferSize) - 1,
-		memoryBytes: uint64(len(c.Memory))}
+		memoryBytes: uint64(len(c.Memory)), parts: 1}
 	if err := p.open(c, d); err != nil {
 		return nil, fmt.Errorf("afxdp: %s: %w", c.Device, errors.Join(err, p.Close()))
 	}
@@ -213,8 +225,11 @@ func (p *Port) open(c Config, d device) (err error) {
 	if mode == Auto && !p.program.native {
 		mode = Copy // zero-copy is for native XDP only
 	}
-	if err := p.bind(d, c.Queue, mode, c.BufferSize); err != nil {
+	if err := p.bind(d, c, mode); err != nil {
 		return err
+	}
+	if p.scatter {
+		p.parts = p.mostParts(d, c.BufferSize)
 	}
 	if err := p.widen(c); err != nil {
 		return err
@@ -246,18 +261,57 @@ func (c Config) check() error {
 	return nil
 }
 
-// CheckMTU returns why frames of the device would not fit the buffers if its MTU were mtu bytes:
-// ErrMTU in copy mode, where the kernel drops longer frames than they hold (RXDropped), and ErrRoom
-// in zero-copy mode, where such frames may arrive in two.
-func (p *Port) CheckMTU(mtu int) (err error) {
+// mostParts returns the most parts of a frame that the bound socket sends. In copy mode, drivers
+// with IFF_TX_SKB_NO_LINEAR send one less than others (xsk_build_skb_zerocopy).
+func (p *Port) mostParts(d device, size int) int {
+	if !p.zeroCopy {
+		return pmd.MaxParts - 1
+	}
+	segments, _ := netdev.Segments(d.index) // bindZeroCopy has read it
+	return ZeroCopySegments(d.driver, size, segments)
+}
+
+// Parts returns the most parts of a frame that the port sends: 1 if each frame must fit one buffer.
+// Then no frame that it receives has several. Open decides that.
+func (p *Port) Parts() int { return p.parts }
+
+// Longest returns the length in bytes of the longest frame that the open port receives and sends,
+// if its device does.
+func (p *Port) Longest() int {
 	size := int(p.offsetMask) + 1
+	longest := room(size)
 	switch {
 	case p.zeroCopy:
-		_, err = WholeFrames(p.device.driver, mtu, size)
-	case mtu > MaxMTU(size):
-		err = ErrMTU
+		longest = mostZeroCopyMTU(p.device.driver, size, p.parts) + ethernetHeader + tag
+	case p.scatter:
+		longest = MaxMTU(size) + ethernetHeader + tag
 	}
-	return err
+	if p.transmitter != nil {
+		longest = min(longest, room(size), transmitter.LongestFrame)
+	}
+	return longest
+}
+
+// CheckMTU returns why the open port would not receive all frames of the device whole if the MTU
+// were mtu bytes. ErrMTU: it was opened for frames that fit one buffer, and the kernel drops longer
+// ones (RXDropped); opened again, the port receives them if the buffers hold them (MaxMTU). ErrRoom
+// and ErrParts: it may not continue, because frames may arrive in more parts than it takes, or
+// parts of them look like frames.
+func (p *Port) CheckMTU(mtu int) error {
+	size := int(p.offsetMask) + 1
+	switch {
+	case p.scatter && (mtu > MaxMTU(size) || p.zeroCopy && Parts(mtu, size) > p.parts):
+		return fmt.Errorf("%w: %d with an MTU of %d", ErrParts, Parts(mtu, size), mtu)
+	case p.scatter:
+		return nil
+	case p.zeroCopy:
+		_, err := WholeFrames(p.device.driver, mtu, size, 1)
+		return err
+	case mtu > BufferMTU(size):
+		return fmt.Errorf("%w: the port was opened for frames that fit a buffer of %d bytes, so an MTU of at most %d, "+
+			"and longer frames are lost", ErrMTU, size, BufferMTU(size))
+	}
+	return nil
 }
 
 // CheckDevice returns an error if the device was changed in a way in which the open port loses or
@@ -314,7 +368,25 @@ func (p *Port) Fill(addrs []uint64) int {
 }
 
 // Receive implements pmd.Port.
-func (p *Port) Receive(burst []pmd.Desc) int { return p.rx.Pop(burst) }
+func (p *Port) Receive(burst []pmd.Desc) int {
+	if p.scatter {
+		return p.receiveWhole(burst)
+	}
+	return p.rx.Pop(burst)
+}
+
+// receiveWhole is Receive where frames may have several parts. The kernel publishes all parts of a
+// frame together, so only the end of burst can cut one.
+func (p *Port) receiveWhole(burst []pmd.Desc) int {
+	a, b := p.rx.Peek(len(burst))
+	n := copy(burst, a)
+	n += copy(burst[n:], b)
+	for n > 0 && burst[n-1].Options&pmd.Continued != 0 {
+		n--
+	}
+	p.rx.Release(n)
+	return n
+}
 
 // Waiting implements pmd.Port.
 //
@@ -328,8 +400,9 @@ func (p *Port) Waiting() int {
 	return n
 }
 
-// Transmit implements pmd.Port. It panics on a descriptor that is not one whole frame in one
-// buffer: kernels handle such descriptors differently, and some never return the buffer.
+// Transmit implements pmd.Port. It panics on descriptors that are not whole frames of at most Parts
+// parts, each in one buffer: kernels handle such descriptors differently, and some never return the
+// buffer.
 func (p *Port) Transmit(burst []pmd.Desc) int {
 	var bad uint64 // its sign bit is set if any difference is negative
 	for i := range burst {
@@ -340,12 +413,39 @@ func (p *Port) Transmit(burst []pmd.Desc) int {
 		bad |= -uint64(d.Options)
 	}
 	if bad>>63 != 0 {
-		panic("afxdp: TX ring: a descriptor that is not one frame in one buffer")
+		return p.transmitParts(burst)
 	}
 	if p.transmitter != nil {
 		return p.transmitter.Transmit(burst)
 	}
 	return p.tx.Push(burst)
+}
+
+// transmitParts is Transmit for a burst with something else than frames in one buffer each.
+func (p *Port) transmitParts(burst []pmd.Desc) int {
+	room, whole := p.tx.Free(), 0 // descriptors: whole are those of the frames that fit
+	parts, length := 0, uint64(0) // of the frame so far
+	for i, d := range burst {
+		parts, length = parts+1, length+uint64(d.Len)
+		if d.Addr >= p.memoryBytes || d.Len == 0 || d.Addr&p.offsetMask+uint64(d.Len) > p.offsetMask+1 ||
+			parts > p.parts || d.Options&^pmd.Continued != 0 {
+			panic("afxdp: TX ring: a descriptor that is no part of a frame in one buffer")
+		}
+		if d.Options != 0 {
+			continue
+		}
+		if length < minFrame {
+			panic("afxdp: TX ring: a frame without a header")
+		}
+		if i < room {
+			whole = i + 1
+		}
+		parts, length = 0, 0
+	}
+	if parts > 0 {
+		panic("afxdp: TX ring: a frame without its end")
+	}
+	return p.tx.Push(burst[:whole])
 }
 
 // Complete implements pmd.Port. It must be called even if nothing is sent: a full completion ring

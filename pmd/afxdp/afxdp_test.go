@@ -114,6 +114,7 @@ type station struct {
 	*Port
 	t     testing.TB
 	mem   []byte
+	size  uint64   // bytes of a buffer
 	free  []uint64 // addresses of buffers
 	where []place  // by buffer number
 }
@@ -135,19 +136,20 @@ func newStation(t testing.TB, n *netns.Namespace, c Config, buffers, fill int) *
 // newStationAt uses the buffers from first on, in a memory that it may share with others.
 func newStationAt(t testing.TB, n *netns.Namespace, c Config, first, buffers, fill int) *station {
 	t.Helper()
-	c.BufferSize = bufferSize
+	c.BufferSize = cmp.Or(c.BufferSize, bufferSize)
+	size := c.BufferSize
 	switch {
 	case c.Transmitter != nil: // the test's own
 		c.Memory = c.Transmitter.Memory()
 	case *txEngine == TXTransmitter:
-		c.Transmitter = newTransmitter(t, buffers*bufferSize, cmp.Or(c.RingSize, defaultRingSize))
+		c.Transmitter = newTransmitter(t, buffers*size, cmp.Or(c.RingSize, defaultRingSize))
 		c.Memory = c.Transmitter.Memory()
 	default:
-		c.Memory = newMemory(t, buffers*bufferSize)
+		c.Memory = newMemory(t, buffers*size)
 	}
-	s := &station{t: t, mem: c.Memory, where: make([]place, first+buffers)}
+	s := &station{t: t, mem: c.Memory, size: uint64(size), where: make([]place, first+buffers)}
 	for i := range buffers {
-		s.free = append(s.free, uint64((first+i)*bufferSize))
+		s.free = append(s.free, uint64((first+i)*size))
 	}
 	c.Fill = s.take(fill, inFill)
 	err := n.Do(func() (err error) {
@@ -179,7 +181,7 @@ func (s *station) take(n int, to place) []uint64 {
 	taken := slices.Clone(s.free[len(s.free)-n:])
 	s.free = s.free[:len(s.free)-n]
 	for _, a := range taken {
-		s.where[a/bufferSize] = to
+		s.where[a/s.size] = to
 	}
 	return taken
 }
@@ -187,12 +189,12 @@ func (s *station) take(n int, to place) []uint64 {
 // back takes back a buffer, which must have been in the given place.
 func (s *station) back(addr uint64, from place) {
 	s.t.Helper()
-	i := addr / bufferSize
+	i := addr / s.size
 	if s.where[i] != from {
 		s.t.Fatalf("buffer %d came back from %d, it was in %d", i, from, s.where[i])
 	}
 	s.where[i] = free
-	s.free = append(s.free, i*bufferSize)
+	s.free = append(s.free, i*s.size)
 }
 
 func (s *station) held(in place) (n int) {
@@ -214,16 +216,42 @@ func (s *station) refill(n int) {
 
 // send hands over as many frames as fit and returns their number.
 func (s *station) send(frames ...[]byte) int {
-	addrs := s.take(len(frames), inTX)
-	burst := make([]pmd.Desc, len(addrs))
-	for i, a := range addrs {
-		burst[i] = pmd.Desc{Addr: a, Len: uint32(copy(s.mem[a:a+bufferSize], frames[i]))}
+	var burst []pmd.Desc
+	for _, f := range frames {
+		parts := s.parted(f)
+		if parts == nil {
+			break
+		}
+		burst = append(burst, parts...)
 	}
-	took := s.Transmit(burst)
-	for _, a := range addrs[took:] {
-		s.back(a, inTX)
+	took, sent := s.Transmit(burst), 0
+	for i, d := range burst {
+		switch {
+		case i >= took:
+			s.back(d.Addr, inTX)
+		case d.Options == 0:
+			sent++
+		}
 	}
-	return took
+	return sent
+}
+
+// parted puts a frame into as few free buffers as hold it, or returns nil if there are too few.
+func (s *station) parted(frame []byte) (burst []pmd.Desc) {
+	addrs := s.take((len(frame)+int(s.size)-1)/int(s.size), inTX)
+	for _, a := range addrs {
+		n := copy(s.mem[a:a+s.size], frame)
+		frame = frame[n:]
+		burst = append(burst, pmd.Desc{Addr: a, Len: uint32(n), Options: pmd.Continued})
+	}
+	if len(frame) > 0 {
+		for _, a := range addrs {
+			s.back(a, inTX)
+		}
+		return nil
+	}
+	burst[len(burst)-1].Options = 0
+	return burst
 }
 
 func (s *station) reap() (n int) {
@@ -235,14 +263,26 @@ func (s *station) reap() (n int) {
 	return n
 }
 
-func (s *station) receive() (frames [][]byte) {
-	var burst [64]pmd.Desc
-	for _, d := range burst[:s.Receive(burst[:])] {
-		if d.Options != 0 || d.Addr/bufferSize != (d.Addr+uint64(d.Len)-1)/bufferSize {
-			s.t.Fatalf("not one frame in one buffer: %+v", d)
+func (s *station) receive() (frames [][]byte) { return s.receiveBurst(64) }
+
+// receiveBurst receives whole frames of up to n parts together. Each part but the last fills its
+// buffer.
+func (s *station) receiveBurst(n int) (frames [][]byte) {
+	burst := make([]pmd.Desc, n)
+	var frame []byte
+	for _, d := range burst[:s.Receive(burst)] {
+		if d.Options&^pmd.Continued != 0 || d.Addr/s.size != (d.Addr+uint64(d.Len)-1)/s.size ||
+			d.Options != 0 && int(d.Len) != room(int(s.size)) {
+			s.t.Fatalf("not a part of a frame in one buffer: %+v", d)
 		}
-		frames = append(frames, bytes.Clone(s.mem[d.Addr:d.Addr+uint64(d.Len)]))
+		frame = append(frame, s.mem[d.Addr:d.Addr+uint64(d.Len)]...)
 		s.back(d.Addr, inFill)
+		if d.Options == 0 {
+			frames, frame = append(frames, frame), nil
+		}
+	}
+	if frame != nil {
+		s.t.Fatalf("a frame without its end: %d bytes", len(frame))
 	}
 	return frames
 }
@@ -271,12 +311,20 @@ func carry(t testing.TB, from, to *station, frames [][]byte) (arrived [][]byte) 
 		from.Flush()
 		got := to.receive()
 		arrived = append(arrived, got...)
-		to.refill(len(got))
+		to.refill(buffersOf(got, room(int(to.size))))
 		to.Flush()
 		return len(arrived) >= len(frames)
 	})
 	until(t, "all frames completed", func() bool { from.Flush(); from.reap(); return from.held(inTX) == 0 })
 	return arrived
+}
+
+// buffersOf returns how many parts of up to part bytes frames have.
+func buffersOf(frames [][]byte, part int) (n int) {
+	for _, f := range frames {
+		n += (len(f) + part - 1) / part
+	}
+	return n
 }
 
 // vethRing is the length of veth's receive ring in frames (VETH_RING_SIZE, drivers/net/veth.c).

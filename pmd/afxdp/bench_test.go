@@ -5,6 +5,7 @@ import (
 
 	"sluice/bench/netns"
 	"sluice/pmd"
+	"sluice/ring"
 )
 
 // pump sends bursts of equal frames from one station to the other without inspecting them.
@@ -49,15 +50,18 @@ func (p *pump) step() {
 }
 
 // BenchmarkVeth sends minimum-size frames from one port to another through the kernel, on one
-// goroutine. An operation is one received frame.
+// goroutine. An operation is one received frame. With "parts", frames may have several.
 func BenchmarkVeth(b *testing.B) {
 	for _, bench := range []struct {
 		name   string
 		config Config
 		qdisc  bool
-	}{{"plain", Config{}, false}, {"prepared", Config{}, true}, {"busypoll", Config{BusyPoll: true}, true}} {
+		mtu    int
+	}{{"plain", Config{}, false, 1500}, {"prepared", Config{}, true, 1500},
+		{"busypoll", Config{BusyPoll: true}, true, 1500}, {"whole", Config{BufferSize: 4096}, true, 1500},
+		{"parts", Config{BufferSize: 4096}, true, jumboMTU}} {
 		b.Run(bench.name, func(b *testing.B) {
-			c := newCable(b)
+			c := newCable(b, netns.MTU(bench.mtu))
 			ends := []struct {
 				n      *netns.Namespace
 				device string
@@ -78,6 +82,39 @@ func BenchmarkVeth(b *testing.B) {
 			}
 			b.ReportMetric(float64(p.received)/b.Elapsed().Seconds(), "frames/s")
 			b.ReportMetric(float64(ends[1].Stats().Lost()+ends[0].Stats().Lost()), "lost")
+		})
+	}
+}
+
+// BenchmarkBurst receives and sends bursts of 64 descriptors without a kernel. An operation is one
+// burst: of frames in one buffer on a port for these, of such frames on a port for several parts,
+// and of frames with three.
+func BenchmarkBurst(b *testing.B) {
+	for _, bench := range []struct {
+		name           string
+		scatter, parts bool
+	}{{"whole", false, false}, {"scatter", true, false}, {"parts", true, true}} {
+		b.Run(bench.name, func(b *testing.B) {
+			rx, failed := ring.New[pmd.Desc](64)
+			tx, _ := ring.New[pmd.Desc](64)
+			if failed != nil {
+				b.Fatal(failed)
+			}
+			p := &Port{socket: &socket{scatter: bench.scatter}, offsetMask: 4096 - 1, memoryBytes: 1 << 30,
+				parts: pmd.MaxParts}
+			p.rx.Ring, p.tx.Ring = rx, tx
+			var in, out [64]pmd.Desc
+			for i := range in {
+				in[i] = pmd.Desc{Addr: uint64(i) * 4096, Len: 60}
+				if bench.parts && i%3 < 2 && i < 63 {
+					in[i].Options = pmd.Continued
+				}
+			}
+			for b.Loop() {
+				p.rx.Push(in[:])
+				p.Transmit(out[:p.Receive(out[:])])
+				p.tx.Pop(out[:])
+			}
 		})
 	}
 }

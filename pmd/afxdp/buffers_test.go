@@ -2,8 +2,11 @@ package afxdp
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+
+	"sluice/pmd"
 )
 
 // TestUsable: igb, igc and ixgbe fill whole KiB of a buffer in zero-copy mode, unknown drivers are
@@ -32,16 +35,70 @@ func TestUsable(t *testing.T) {
 func TestCheckMTU(t *testing.T) {
 	for _, test := range []struct {
 		zeroCopy  bool
+		parts     int // 0: opened for frames that fit one buffer
 		size, mtu int
 		want      error
 	}{
-		{false, 2048, 1646, nil}, {false, 2048, 1647, ErrMTU}, {false, 4096, 1647, nil},
-		{true, 4096, 1510, nil}, {true, 4096, 1511, ErrRoom}, {true, 4096, 9000, ErrRoom},
+		{false, 0, 2048, 1646, nil}, {false, 0, 2048, 1647, ErrMTU}, {false, 0, 4096, 1647, nil},
+		{true, 0, 4096, 1510, nil}, {true, 0, 4096, 1511, ErrRoom}, {true, 0, 4096, 9000, ErrRoom},
+		{false, 17, 2048, 1500, nil}, {false, 17, 2048, 29934, nil}, {false, 17, 2048, 29935, ErrParts},
+		{true, 3, 4096, 1500, nil}, {true, 3, 4096, 9966, nil}, {true, 3, 4096, 9967, ErrParts},
 	} {
-		p := &Port{socket: &socket{zeroCopy: test.zeroCopy}, device: device{driver: "igb"},
-			offsetMask: uint64(test.size) - 1}
+		p := &Port{socket: &socket{zeroCopy: test.zeroCopy, scatter: test.parts > 0}, device: device{driver: "igb"},
+			parts: test.parts, offsetMask: uint64(test.size) - 1}
 		if err := p.CheckMTU(test.mtu); !errors.Is(err, test.want) {
 			t.Errorf("%+v: %v", test, err)
+		}
+	}
+}
+
+// TestParts: a frame has no more parts than its length needs if each part but the last has the
+// bytes that Part promises.
+func TestParts(t *testing.T) {
+	for _, test := range []struct{ size, part, most int }{{2048, 1664, 29934}, {4096, 3328, 59886}} {
+		if n := Part(test.size); n != test.part {
+			t.Errorf("a part in a buffer of %d has %d bytes, not %d", test.size, n, test.part)
+		}
+		if n := MaxMTU(test.size); n != test.most {
+			t.Errorf("buffers of %d: an MTU of %d, not %d", test.size, n, test.most)
+		}
+	}
+	for _, test := range []struct{ mtu, size, parts int }{
+		{1500, 2048, 1}, {1646, 2048, 1}, {1647, 2048, 2}, {9216, 2048, 6}, {29934, 2048, pmd.MaxParts},
+		{3694, 4096, 1}, {3695, 4096, 2}, {4200, 4096, 2}, {9000, 4096, 3}, {9216, 4096, 3}, {9500, 4096, 3},
+		{59886, 4096, pmd.MaxParts}, {59887, 4096, pmd.MaxParts + 1},
+	} {
+		if n := Parts(test.mtu, test.size); n != test.parts {
+			t.Errorf("MTU %d, buffers of %d: %d parts, not %d", test.mtu, test.size, n, test.parts)
+		}
+	}
+}
+
+// TestZeroCopySegments: zero-copy mode takes frames of several parts if the device has enough
+// segments and its driver fills buffers as far as Part promises. The error has the numbers.
+func TestZeroCopySegments(t *testing.T) {
+	for _, test := range []struct {
+		driver              string
+		mtu, size, segments int
+		enough              int
+		say                 []string // nothing: no error
+	}{
+		{"i40e", 9216, 4096, 8, 4096, nil}, {"ice", 9500, 4096, 8, 4096, nil}, {"ice", 3695, 4096, 2, 4096, nil},
+		{"ice", 1500, 2048, 8, 2048, nil}, {"ice", 3694, 4096, 1, 4096, nil},
+		{"ice", 9216, 2048, 8, 4096, []string{"of 2048", "MTU is 9216"}},
+		{"ice", 9216, 4096, 2, 0, []string{"MTU is 9216", "needs 3 buffers", "in 2 at most", "largest MTU is 6638"}},
+		{"ice", 9216, 2048, 1, 0, []string{"needs 3 buffers", "in 1 at most", "largest MTU is 3694"}},
+		{"igc", 9216, 4096, 1, 0, []string{"needs 3 buffers", "in 1 at most", "largest MTU is 3054"}},
+		{"idpf", 9216, 4096, 10, 0, []string{"in 1 at most", "largest MTU is 2030"}},
+	} {
+		enough, err := WholeFrames(test.driver, test.mtu, test.size, test.segments)
+		if enough != test.enough || (err == nil) != (test.say == nil) || err != nil && !errors.Is(err, ErrRoom) {
+			t.Errorf("%+v: %d, %v", test, enough, err)
+		}
+		for _, say := range test.say {
+			if !strings.Contains(fmt.Sprint(err), say) {
+				t.Errorf("%+v: %v does not say %q", test, err, say)
+			}
 		}
 	}
 }

@@ -47,7 +47,7 @@ var tree struct {
 // Sysfs returns a sysfs of the devices in the calling thread's network namespace, mounted nowhere.
 // (The one at /sys shows the namespace in which it was mounted.) It stays open.
 func Sysfs() (*os.File, error) {
-	_, namespace, err := namespaceOf()
+	_, namespace, err := Namespace()
 	if err != nil {
 		return nil, err
 	}

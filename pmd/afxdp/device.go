@@ -9,6 +9,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"sluice/internal/ethtool"
+	"sluice/pmd"
 )
 
 // device is a network device in the state in which Open finds it.
@@ -71,18 +72,21 @@ func attachMode(m uint32) string {
 
 // check returns why the device can't be opened with c. It changes nothing.
 func (d device) check(c Config) error {
-	limit := MaxMTU(c.BufferSize)
+	limit, parts := MaxMTU(c.BufferSize), Parts(d.mtu, c.BufferSize)
 	switch {
 	case !d.up:
 		return fmt.Errorf("%w: set it up with `ip link set dev %s up`", ErrDown, d.name)
 	case d.mtu > limit:
-		return fmt.Errorf("%w: MTU %d, but buffers of %d bytes hold %d: run `ip link set dev %s mtu %d`, or use "+
-			"larger buffers",
-			ErrMTU, d.mtu, c.BufferSize, limit, d.name, limit)
+		return fmt.Errorf("%w: MTU %d, but %d buffers of %d bytes, the most for a frame, hold %d: "+
+			"run `ip link set dev %s mtu %d`, or use larger buffers",
+			ErrMTU, d.mtu, pmd.MaxParts, c.BufferSize, limit, d.name, limit)
 	case d.queues > 1:
 		return d.manyQueues()
 	case c.Queue >= d.queues:
 		return fmt.Errorf("%w: no queue %d; the device has %d", ErrQueues, c.Queue, d.queues)
+	case parts > 1 && parts > c.RingSize:
+		return fmt.Errorf("%w: MTU %d, so a frame has up to %d parts, and the rings have %d entries: "+
+			"use longer rings", ErrParts, d.mtu, parts, c.RingSize)
 	}
 	return d.checkOwner()
 }

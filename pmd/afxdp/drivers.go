@@ -23,7 +23,8 @@ type Traits struct {
 	// NeedsIndirect: in zero-copy mode it loses frames, and reports them as sent, if its virtio
 	// device has no indirect descriptors.
 	NeedsIndirect bool
-	// NativeMTU is the largest MTU in bytes with which it accepts an XDP program; 0: unknown.
+	// NativeMTU is the largest MTU in bytes with which it has native XDP, unless it gives programs
+	// frames in several fragments (netdev.Fragments); 0: unknown.
 	NativeMTU int
 	// losesRedirects: outside zero-copy mode, native XDP loses the frames that a program redirects.
 	losesRedirects bool
@@ -115,6 +116,30 @@ func (d device) redirects(mode Mode) error {
 	return Redirects(d.driver, features, mode)
 }
 
+// NativeMTUExceeded reports whether the MTU of a device is too large for native XDP of its driver,
+// given the features of the device, or none if they are unknown.
+func NativeMTUExceeded(driver string, features netdev.Features, mtu int) bool {
+	most := drivers[driver].NativeMTU
+	return most > 0 && mtu > most && features&netdev.Fragments == 0
+}
+
+// smallerMTU tells with which MTU the driver has native XDP.
+func (d device) smallerMTU() string {
+	most := drivers[d.driver].NativeMTU
+	return fmt.Sprintf("the driver %s accepts an MTU of at most %d, and it is %d: run `ip link set dev %s mtu %d`",
+		d.driver, most, d.mtu, d.name, most)
+}
+
+// checkNative returns ErrNative if native XDP of the device would lose long frames. virtio_net
+// refuses no program that takes fragments, but without mergeable buffers it has none to give.
+func (d device) checkNative() error {
+	features, err := netdev.FeaturesOf(d.index)
+	if err != nil || !NativeMTUExceeded(d.driver, features, d.mtu) {
+		return nil // the driver itself may refuse
+	}
+	return fmt.Errorf("%w: it gives programs no frames in several fragments: %s", ErrNative, d.smallerMTU())
+}
+
 // refusesNative explains the kernel's refusal of native XDP.
 func (d device) refusesNative(err error) error {
 	if fatal(err) {
@@ -123,9 +148,8 @@ func (d device) refusesNative(err error) error {
 	hint := "it may need a smaller MTU or, on veth, a peer with no more transmit queues than it has receive queues"
 	features, unknown := netdev.FeaturesOf(d.index)
 	switch most := drivers[d.driver].NativeMTU; {
-	case most > 0 && d.mtu > most:
-		hint = fmt.Sprintf("the driver %s accepts an MTU of at most %d, and it is %d: run `ip link set dev %s mtu %d`",
-			d.driver, most, d.mtu, d.name, most)
+	case NativeMTUExceeded(d.driver, features, d.mtu):
+		hint = d.smallerMTU()
 	case most == 0 && errors.Is(err, unix.EOPNOTSUPP) && (unknown != nil || features&netdev.Basic == 0):
 		hint = fmt.Sprintf("the driver %s has no native XDP", d.driver)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/netdev"
@@ -34,6 +35,50 @@ func TestRedirects(t *testing.T) {
 			!strings.Contains(err.Error(), test.say)) {
 			t.Errorf("%+v: %v", test, err)
 		}
+	}
+}
+
+// TestNativeMTU: beyond the MTU for one fragment, native XDP is only for devices that report more.
+func TestNativeMTU(t *testing.T) {
+	const plain, fragments = netdev.Basic | netdev.Redirect, netdev.Basic | netdev.Redirect | netdev.Fragments
+	for _, test := range []struct {
+		driver   string
+		features netdev.Features
+		mtu      int
+		exceeded bool
+	}{
+		{"virtio_net", plain, 3506, false}, {"virtio_net", plain, 3507, true}, {"virtio_net", fragments, 9000, false},
+		{"virtio_net", 0, 9000, true}, {"igc", plain, 1501, true}, {"veth", fragments, 9000, false},
+		{"new", plain, 9000, false},
+	} {
+		if got := NativeMTUExceeded(test.driver, test.features, test.mtu); got != test.exceeded {
+			t.Errorf("%+v: %t", test, got)
+		}
+	}
+}
+
+// TestNativeWithoutFragments: a driver that refuses no program is not left to lose long frames. A
+// tap device gives programs no fragments.
+func TestNativeWithoutFragments(t *testing.T) {
+	c := newCable(t)
+	err := c.left.Do(func() error {
+		tap := &netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: "tap0"}, Mode: netlink.TUNTAP_MODE_TAP}
+		if err := netlink.LinkAdd(tap); err != nil {
+			return err
+		}
+		d, err := findDevice("tap0")
+		if err != nil {
+			return err
+		}
+		d.driver, d.mtu = "virtio_net", 9000
+		if err := d.checkNative(); !errors.Is(err, ErrNative) || !strings.Contains(err.Error(), "at most 3506") {
+			t.Errorf("MTU 9000 and no fragments: %v", err)
+		}
+		d.mtu = 3506
+		return d.checkNative()
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

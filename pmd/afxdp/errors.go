@@ -16,6 +16,7 @@ var (
 	ErrNoDevice     = errors.New("no such device")
 	ErrDown         = errors.New("the device is down")
 	ErrMTU          = errors.New("the MTU is too large for the buffers")
+	ErrParts        = errors.New("frames have more parts than the port can receive")
 	ErrQueues       = errors.New("the receive queues do not fit")
 	ErrProgram      = errors.New("the device has an XDP program already")
 	ErrNative       = errors.New("the device refuses native XDP")
@@ -66,6 +67,8 @@ func refused(s step, err error) error {
 			"choose at most 4096 bytes", s, err)
 	case s == attachProgram && (errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EEXIST)):
 		return say(ErrProgram, "another program has just attached one: stop that program")
+	case s == loadProgram && errors.Is(err, unix.EINVAL):
+		return fmt.Errorf("%s: %w: kernels before 5.18 load no programs for frames in several fragments", s, err)
 	case s == bindSocket && errors.Is(err, unix.EBUSY):
 		return say(ErrBusy, "another AF_XDP socket uses this queue: stop the program that holds it")
 	case s == bindSocket && errors.Is(err, unix.EINVAL):

@@ -92,7 +92,7 @@ func bindQueue(t *testing.T, device string) error {
 		return err
 	}
 	t.Cleanup(func() { s.close() })
-	return s.bind(d, 0, Copy, bufferSize)
+	return s.bind(d, Config{BufferSize: bufferSize}, Copy)
 }
 
 // refusals are the cases of TestOpenRefuses, each with one fault.
@@ -107,7 +107,10 @@ var refusals = []struct {
 	{name: "no such device", conf: func(c *Config) { c.Device = "nowhere0" }, want: ErrNoDevice,
 		say: []string{"nowhere0", "namespace"}},
 	{name: "down", spoil: setLinkDown, want: ErrDown, say: []string{"ip link set dev left0 up"}},
-	{name: "MTU", pair: []netns.Option{netns.MTU(1647)}, want: ErrMTU, say: []string{"1647", "mtu 1646"}},
+	{name: "MTU", pair: []netns.Option{netns.MTU(29935)}, want: ErrMTU,
+		say: []string{"29935", "18 buffers of 2048", "mtu 29934"}},
+	{name: "rings shorter than a frame", pair: []netns.Option{netns.MTU(9216)},
+		conf: func(c *Config) { c.RingSize = 4 }, want: ErrParts, say: []string{"9216", "6 parts", "4 entries"}},
 	{name: "queues", pair: []netns.Option{netns.Queues(2)}, want: ErrQueues,
 		say: []string{"2 receive queues", "ethtool -L left0"}},
 	{name: "queue", conf: func(c *Config) { c.Queue = 1 }, want: ErrQueues, say: []string{"queue 1"}},
@@ -218,15 +221,18 @@ func TestOpenWithoutCapabilities(t *testing.T) {
 	}
 }
 
-func TestMaxMTU(t *testing.T) {
+func TestBufferMTU(t *testing.T) {
 	for size, want := range map[int]int{2048: 1646, 4096: 3694} {
-		if got := MaxMTU(size); got != want {
+		if got := BufferMTU(size); got != want {
 			t.Errorf("buffers of %d bytes: MTU %d, not %d", size, got, want)
 		}
 	}
 	c := newCable(t, netns.MTU(1646)) // a frame at the limit must work
 	left := newStation(t, c.left, Config{Device: leftDevice}, 64, 8)
 	right := newStation(t, c.right, Config{Device: rightDevice}, 64, 8)
+	if l, r := left.Parts(), right.Parts(); l != 1 || r != 1 {
+		t.Errorf("frames of %d and %d parts", l, r)
+	}
 	frames := [][]byte{taggedFrame(newRand(), 1646+18, 1), taggedFrame(newRand(), 1646+18, 2)}
 	equalFrames(t, frames, carry(t, left, right, frames))
 }

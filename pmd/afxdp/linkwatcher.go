@@ -94,15 +94,27 @@ func (l *linkLister) LinkList() (links []linkInfo, err error) {
 // Losses returns how often a device in the thread's network namespace has lost its carrier, as
 // events tell.
 func Losses(device string) (uint32, error) {
+	l, err := lookUp(device)
+	return l.losses, err
+}
+
+// LargestMTU returns the largest MTU in bytes that a device in the thread's network namespace can
+// be set to. On veth, an XDP program of the peer may limit it.
+func LargestMTU(device string) (int, error) {
+	l, err := lookUp(device)
+	return l.largestMTU, err
+}
+
+// lookUp asks the kernel for one device.
+func lookUp(device string) (linkInfo, error) {
 	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, 0)
 	request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
 	request.AddData(nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(device)))
 	messages, err := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWLINK)
 	if err != nil || len(messages) != 1 {
-		return 0, fmt.Errorf("afxdp: look at %s: %d answers, %w", device, len(messages), err)
+		return linkInfo{}, fmt.Errorf("afxdp: look at %s: %d answers, %w", device, len(messages), err)
 	}
-	l, err := deserialize(nil, messages[0])
-	return l.losses, err
+	return deserialize(nil, messages[0])
 }
 
 // receiver is the part of *nl.NetlinkSocket that receives.
@@ -118,7 +130,8 @@ type lister interface {
 // linkInfo is what the kernel says about a link.
 type linkInfo struct {
 	*netlink.LinkAttrs
-	losses uint32 // of its carrier
+	losses     uint32 // of its carrier
+	largestMTU int    // bytes; 0: the kernel does not say
 }
 
 // watcher belongs to the goroutine that runs it.
@@ -272,8 +285,11 @@ func deserialize(header *unix.NlMsghdr, data []byte) (l linkInfo, err error) {
 	l.LinkAttrs = of.Attrs()
 	attributes, err := nl.ParseRouteAttr(data[unix.SizeofIfInfomsg:])
 	for _, a := range attributes {
-		if a.Attr.Type == unix.IFLA_CARRIER_DOWN_COUNT {
+		switch a.Attr.Type {
+		case unix.IFLA_CARRIER_DOWN_COUNT:
 			l.losses = binary.NativeEndian.Uint32(a.Value)
+		case unix.IFLA_MAX_MTU:
+			l.largestMTU = int(binary.NativeEndian.Uint32(a.Value))
 		}
 	}
 	return l, err

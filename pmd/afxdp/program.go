@@ -7,6 +7,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 )
 
 // ProgramName is the name of a port's XDP program in the kernel, the same in every process.
@@ -30,7 +31,10 @@ func attach(d device, queue int, mode Mode) (*program, error) {
 	if err != nil {
 		return nil, refused(loadProgram, err)
 	}
-	code, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: ProgramName, Type: ebpf.XDP, Instructions: redirect(sockets)})
+	// Without this flag, the program would limit the MTU of the device, and on veth that of the
+	// peer, to that of frames in one fragment.
+	code, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: ProgramName, Type: ebpf.XDP, Instructions: redirect(sockets),
+		Flags: unix.BPF_F_XDP_HAS_FRAGS})
 	if err != nil {
 		return nil, errors.Join(refused(loadProgram, err), sockets.Close())
 	}
@@ -53,7 +57,7 @@ func attach(d device, queue int, mode Mode) (*program, error) {
 
 // attachNative attaches the program in native mode, unless frames would be lost with it.
 func (p *program) attachNative(d device, code *ebpf.Program, mode Mode) (err error) {
-	if err := d.redirects(mode); err != nil {
+	if err := errors.Join(d.redirects(mode), d.checkNative()); err != nil {
 		return err
 	}
 	on := link.XDPOptions{Program: code, Interface: d.index, Flags: link.XDPDriverMode}

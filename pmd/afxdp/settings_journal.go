@@ -64,7 +64,7 @@ type memory struct {
 // file is written only once. If a process dies while writing it, nothing has been changed yet, so
 // an unreadable file can be ignored.
 func remember(link netlink.Link, capture func() (original, error)) (*memory, original, error) {
-	inode, _, err := namespaceOf()
+	inode, _, err := Namespace()
 	if err != nil {
 		return nil, original{}, err
 	}
@@ -151,7 +151,7 @@ func adopt(o *original, namespace uint64, files []*memory) {
 // prepared, and returns their names. It leaves devices for which keep returns true to Prepare, and
 // skips devices of living owners. Settings that can't be restored stay on disk.
 func Recover(keep func(device string) bool) (restored []string, err error) {
-	inode, _, err := namespaceOf()
+	inode, _, err := Namespace()
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ type identity struct {
 
 // identify returns the identity of a device in the thread's network namespace.
 func identify(link netlink.Link) (identity, error) {
-	_, cookie, err := namespaceOf()
+	_, cookie, err := Namespace()
 	if err != nil {
 		return identity{}, err
 	}
@@ -331,9 +331,9 @@ func (m *memory) forget() error {
 // release unlocks the device and leaves the file for its next owner.
 func (m *memory) release() error { return m.file.Close() }
 
-// namespaceOf returns the identity of the thread's network namespace: its inode, as in `ip netns
+// Namespace returns the identity of the thread's network namespace: its inode, as in `ip netns
 // identify` and /proc/*/ns/net, and its cookie.
-func namespaceOf() (inode, cookie uint64, err error) {
+func Namespace() (inode, cookie uint64, err error) {
 	var at unix.Stat_t
 	if err := unix.Stat("/proc/thread-self/ns/net", &at); err != nil {
 		return 0, 0, fmt.Errorf("identify the network namespace: %w", err)

@@ -96,7 +96,7 @@ func same(t testing.TB, before, after snapshot) {
 func remembered(t testing.TB, n *netns.Namespace) (files []string) {
 	t.Helper()
 	err := n.Do(func() error {
-		inode, cookie, err := namespaceOf()
+		inode, cookie, err := Namespace()
 		if err != nil {
 			return err
 		}

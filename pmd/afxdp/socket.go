@@ -21,6 +21,7 @@ type socket struct {
 	rx, tx     kernelRing[pmd.Desc] // from and to the kernel: frames
 	bound      *unix.SockaddrXDP    // nil before bind
 	zeroCopy   bool
+	scatter    bool  // frames may have several parts (XDP_USE_SG)
 	held       bool  // closed, but the kernel is not known to have released the memory
 	fallback   error // why zero-copy is not in use
 }
@@ -122,10 +123,13 @@ func mapRing[T any](fd, option int, offset int64, at unix.XDPRingOffset, size in
 	return r, err
 }
 
-// bind binds the socket to a device's queue in the best allowed mode that the device supports.
-func (s *socket) bind(d device, queue int, mode Mode, bufferSize int) error {
+// bind binds the socket to a device's queue in the best allowed mode that the device supports. The
+// flags always have a mode: without one, the kernel would copy without a word where a device has no
+// frames of several parts in zero-copy mode.
+func (s *socket) bind(d device, c Config, mode Mode) error {
+	s.scatter = d.mtu > BufferMTU(c.BufferSize)
 	if mode != Copy {
-		s.fallback = s.bindZeroCopy(d, queue, mode, bufferSize)
+		s.fallback = s.bindZeroCopy(d, c.Queue, mode, c.BufferSize)
 		switch {
 		case s.fallback == nil, errors.Is(s.fallback, ErrBusy):
 			return s.fallback
@@ -135,7 +139,18 @@ func (s *socket) bind(d device, queue int, mode Mode, bufferSize int) error {
 			return s.fallback
 		}
 	}
-	if err := s.tryBind(d, queue, unix.XDP_COPY, bindTries); err != nil {
+	needed := s.scatter
+	s.scatter = needed || c.Scatter && c.Transmitter == nil
+	err := s.tryBind(d, c.Queue, unix.XDP_COPY, bindTries)
+	if s.scatter && !needed && errors.Is(err, unix.EINVAL) {
+		s.scatter = false
+		err = s.tryBind(d, c.Queue, unix.XDP_COPY, bindTries)
+	}
+	if s.scatter && errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("%s: %w (%w): kernels before 6.6 receive no frames in several buffers: "+
+			"run `ip link set dev %s mtu %d`", bindSocket, ErrMTU, err, d.name, BufferMTU(c.BufferSize))
+	}
+	if err != nil {
 		return refused(bindSocket, err)
 	}
 	return nil
@@ -166,7 +181,11 @@ const bindTries = 100
 // tryBind waits for a queue that another socket held before: the kernel frees it some time after
 // that socket was closed or its process killed. Tries are 10 ms apart.
 func (s *socket) tryBind(d device, queue int, flags uint16, tries int) (err error) {
-	to := &unix.SockaddrXDP{Ifindex: uint32(d.index), QueueID: uint32(queue), Flags: flags | unix.XDP_USE_NEED_WAKEUP}
+	flags |= unix.XDP_USE_NEED_WAKEUP
+	if s.scatter {
+		flags |= unix.XDP_USE_SG
+	}
+	to := &unix.SockaddrXDP{Ifindex: uint32(d.index), QueueID: uint32(queue), Flags: flags}
 	for range tries {
 		if err = unix.Bind(s.fd, to); err == nil {
 			s.bound = to

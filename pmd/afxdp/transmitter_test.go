@@ -2,6 +2,7 @@ package afxdp
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"strings"
@@ -458,4 +459,83 @@ func TestLongestTransmitted(t *testing.T) {
 	if who, why := left.TX(); who != TXSocket || !strings.Contains(why.Error(), "MTU") {
 		t.Errorf("%s transmits: %v", who, why)
 	}
+}
+
+// TestTransmitterBesideParts: a port with frames of several parts uses its socket and says why,
+// while the transmitter sends for a port with short frames. Both share one memory, and frames pass
+// from one to the other in their buffers.
+func TestTransmitterBesideParts(t *testing.T) {
+	const each = 1024
+	for _, test := range []struct {
+		size, mtu int
+		say       []string
+	}{
+		{4096, jumboMTU, []string{"MTU of 9216", "9234 bytes", "maximum of 3400", "MTU to 3382", "tx: xsk"}},
+		{2048, 2000, []string{"MTU of 2000", "2018 bytes", "fit one buffer, which holds 1664", "MTU to 1646",
+			"larger buffers, or set tx: xsk"}},
+	} {
+		t.Run(fmt.Sprint(test.size), func(t *testing.T) {
+			c := newCable(t, netns.MTU(test.mtu))
+			if err := c.lab.Veth(c.left, "left1", c.right, "right1"); err != nil {
+				t.Fatal(err)
+			}
+			r := newTransmitter(t, 2*each*test.size, 64)
+			open := func(n *netns.Namespace, device string, c Config, first int) *station {
+				c.Device, c.BufferSize = device, test.size
+				prepared(t, n, device, Options{})
+				return newStationAt(t, n, c, first, each, each/2)
+			}
+			far, farShort := open(c.right, rightDevice, Config{}, 0), open(c.right, "right1", Config{}, 0)
+			long := open(c.left, leftDevice, Config{Transmitter: r}, 0)
+			short := open(c.left, "left1", Config{Transmitter: r}, each)
+			who, why := long.TX()
+			if who != TXSocket || why == nil {
+				t.Fatalf("%s transmits frames of several parts: %v", who, why)
+			}
+			for _, say := range test.say {
+				if !strings.Contains(why.Error(), say) {
+					t.Errorf("%v does not say %q", why, say)
+				}
+			}
+			if who, why := short.TX(); who != TXTransmitter || long.Parts() == 1 || short.Parts() != 1 {
+				t.Fatalf("%s transmits short frames, because %v; frames of %d and %d parts", who, why, long.Parts(),
+					short.Parts())
+			}
+			frames := [][]byte{taggedFrame(newRand(), test.mtu+18, 0), taggedFrame(newRand(), 700, 1)}
+			equalFrames(t, frames, carry(t, long, far, frames))
+			equalFrames(t, frames, carry(t, far, long, frames))
+			frames = taggedFrames(500)
+			equalFrames(t, frames, forward(t, far, long, short, farShort, frames))
+			equalFrames(t, frames, forward(t, farShort, short, long, far, frames))
+		})
+	}
+}
+
+// forward sends frames from one station to another through two ports that share a memory. It
+// returns those that arrived.
+func forward(t *testing.T, from, in, out, to *station, frames [][]byte) (arrived [][]byte) {
+	t.Helper()
+	burst, addrs := make([]pmd.Desc, 64), make([]uint64, 64)
+	sent := 0
+	until(t, "all frames there", func() bool {
+		if sent-len(arrived) < vethRing/4 {
+			sent += from.send(frames[sent:min(sent+32, len(frames))]...)
+		}
+		from.Flush()
+		from.reap()
+		burst := burst[:in.Receive(burst)]
+		for n := 0; n < len(burst); out.Flush() {
+			n += out.Transmit(burst[n:])
+			in.Fill(addrs[:out.Complete(addrs)])
+		}
+		in.Fill(addrs[:out.Complete(addrs)])
+		in.Flush()
+		out.Flush()
+		got := to.receive()
+		arrived = append(arrived, got...)
+		to.refill(len(got))
+		return len(arrived) >= len(frames)
+	})
+	until(t, "all frames completed", func() bool { from.Flush(); from.reap(); return from.held(inTX) == 0 })
+	return arrived
 }

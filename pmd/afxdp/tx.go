@@ -12,7 +12,8 @@ const (
 
 // join makes a transmitter send in place of the socket, if it can.
 func (p *Port) join(t *transmitter.Transmitter, d device) {
-	p.transmitter, p.noTransmitter = t.Join(transmitter.Device{Name: d.name, Index: d.index, MTU: d.mtu})
+	p.transmitter, p.noTransmitter = t.Join(transmitter.Device{Name: d.name, Index: d.index, MTU: d.mtu,
+		Buffer: room(int(p.offsetMask) + 1)})
 }
 
 // TX returns the sender, and why it is not the transmitter if one was requested. Any goroutine may

@@ -5,13 +5,14 @@
 // for its serialisation time (including preamble, gap and FCS) and arrives as a whole one
 // propagation delay later. As with a NIC, the sender's buffer completes when the last bit has left,
 // and a frame that finds no empty buffer at the receiver is lost and counted. Params.Fault loses or
-// damages single frames.
+// damages single frames. With Params.Part, longer frames arrive in several buffers, as from AF_XDP.
 //
 // Null is a port without cost: it always has frames to receive and sends at once, like DPDK's
 // net_null.
 package mem
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -27,12 +28,22 @@ const room = 32
 // 802.1Q tag.
 const maxTagged = 18
 
+// preamble is the number of bytes on the wire in front of a frame.
+const preamble = 8
+
 // Params describe a wire.
 type Params struct {
 	Rate  uint64 // bit/s, each direction
 	Delay int64  // one-way propagation delay, ns; Length computes it for a cable
 	MTU   int    // bytes of payload; longer frames are lost on arrival (RXDropped). 0: 1500
-	Ring  int    // buffers that each end takes for reception, and frames for sending. 0: 1024
+	Ring  int    // buffers that each end takes for reception, and for sending. 0: 1024
+
+	// Part is how many bytes of a frame arrive in one buffer; a longer frame has several parts.
+	// 0: a whole buffer must hold the longest frame.
+	Part int
+	// RXRing is how many parts can wait for Receive; a frame that finds less room is lost
+	// (RXRingFull). 0: Ring, so that buffers run out first.
+	RXRing int
 
 	// Fault, if set, decides the fate of each frame at the far end. at is in ns; toB is the
 	// direction. b belongs to the wire and must not be changed.
@@ -79,6 +90,9 @@ func NewWire(p Params, a, b End) (*Wire, error) {
 	if p.Ring == 0 {
 		p.Ring = 1024
 	}
+	if p.RXRing == 0 {
+		p.RXRing = p.Ring
+	}
 	if p.Rate == 0 || p.Delay < 0 {
 		return nil, fmt.Errorf("mem: rate %d bit/s, delay %d ns: a wire needs a rate above 0 and a delay of 0 or more",
 			p.Rate, p.Delay)
@@ -89,12 +103,21 @@ func NewWire(p Params, a, b End) (*Wire, error) {
 				e.Buffer, len(e.Memory))
 		}
 	}
-	if room+p.MTU+maxTagged > min(a.Buffer, b.Buffer) {
-		return nil, errors.New("mem: MTU does not fit the buffers: choose a smaller MTU or larger buffers")
+	if longest := p.MTU + maxTagged; room+cmp.Or(p.Part, longest) > min(a.Buffer, b.Buffer) ||
+		p.Part < 0 || p.Part > 0 && p.parts(longest) > pmd.MaxParts {
+		return nil, errors.New("mem: MTU or Part does not fit the buffers: choose a smaller one or larger buffers")
 	}
 	w := &Wire{A: newPort(p, a), B: newPort(p, b)}
 	w.A.peer, w.B.peer, w.A.isA = w.B, w.A, true
 	return w, nil
+}
+
+// parts returns the number of buffers that a frame arrives in.
+func (p *Params) parts(length int) int {
+	if length <= p.Part || p.Part == 0 {
+		return 1
+	}
+	return (length + p.Part - 1) / p.Part
 }
 
 // Advance moves the wire to time now (ns): frames that have left complete, and frames that have
@@ -123,37 +146,43 @@ type Port struct {
 	now  int64 // ns
 	down bool
 
-	lineFree  int64          // ps: when the last frame handed over will have left
-	flying    fifo[flight]   // frames sent by this end, in order of arrival at the other
-	completed int            // number of frames at the head of flying that have left this end
-	bytes     []byte         // the bytes of flying, a ring of whole frames
-	nextByte  int            // of bytes: where the next frame goes
-	empty     fifo[uint64]   // buffers to receive into
-	received  fifo[pmd.Desc] // frames for Receive
-	done      fifo[uint64]   // buffers for Complete
-	stats     pmd.Stats
+	lineFree int64           // ps: when the last frame handed over will have left
+	sending  fifo[departure] // parts that have not left this end, in order
+	flying   fifo[flight]    // frames sent by this end, in order of arrival at the other
+	bytes    []byte          // the bytes of flying, a ring of whole frames
+	nextByte int             // of bytes: where the next frame goes
+	empty    fifo[uint64]    // buffers to receive into
+	received fifo[pmd.Desc]  // parts for Receive, of whole frames
+	done     fifo[uint64]    // buffers for Complete
+	stats    pmd.Stats
+}
+
+// departure is one part that is leaving its end.
+type departure struct {
+	addr uint64 // sender's buffer
+	left int64  // ps: when its last bit leaves
 }
 
 // flight is one frame in flight.
 type flight struct {
-	addr   uint64 // sender's buffer
-	length uint32
+	length int
 	first  int   // its first byte in bytes
 	left   int64 // ps: when its last bit leaves
 }
 
 func newPort(p Params, e End) *Port {
 	// Frames: a ring and all that fit on the wire. Bytes: a buffer
-	// per frame of the ring and the wire's length in bytes, plus
-	// one buffer for a frame that is partly on the wire, and one
-	// for the unused space where the ring of bytes wraps.
+	// per part of the ring and the wire's length in bytes, plus
+	// the longest frame once for one that is partly on the wire,
+	// and once for the unused space where the ring of bytes wraps.
 	onWire := int(float64(p.Delay) * float64(p.Rate) / 8e9)
 	return &Port{
 		p: p, end: e,
 		flying:   newFIFO[flight](p.Ring + onWire/(60+frame.WireOverhead) + 2),
-		bytes:    make([]byte, onWire+(p.Ring+2)*e.Buffer),
+		sending:  newFIFO[departure](p.Ring),
+		bytes:    make([]byte, onWire+(p.Ring+2*pmd.MaxParts)*e.Buffer),
 		empty:    newFIFO[uint64](p.Ring),
-		received: newFIFO[pmd.Desc](p.Ring),
+		received: newFIFO[pmd.Desc](p.RXRing),
 		done:     newFIFO[uint64](p.Ring),
 	}
 }
@@ -169,7 +198,13 @@ func (p *Port) Fill(addrs []uint64) int {
 }
 
 // Receive implements pmd.Port.
-func (p *Port) Receive(burst []pmd.Desc) int { return p.received.popInto(burst) }
+func (p *Port) Receive(burst []pmd.Desc) int {
+	n := min(len(burst), p.received.len())
+	for n > 0 && p.received.at(n-1).Options&pmd.Continued != 0 {
+		n--
+	}
+	return p.received.popInto(burst[:n])
+}
 
 // Waiting implements pmd.Port.
 func (p *Port) Waiting() int { return p.received.len() }
@@ -183,42 +218,76 @@ func (p *Port) Flush() {}
 // Stats implements pmd.Port.
 func (p *Port) Stats() pmd.Stats { return p.stats }
 
-// Transmit implements pmd.Port. It copies the bytes at once; the buffer completes when the last bit
-// has left.
+// Transmit implements pmd.Port. It copies the bytes at once; each buffer completes when its last
+// bit has left.
 func (p *Port) Transmit(burst []pmd.Desc) int {
-	n := min(len(burst), p.p.Ring-(p.flying.len()-p.completed)-p.done.len(), p.flying.free())
-	for _, d := range burst[:n] {
-		start := max(p.now*1000, p.lineFree)
-		p.lineFree = start + int64((uint64(d.Len)+frame.WireOverhead)*8*1e12/p.p.Rate)
-		first := p.store(p.end.Memory[d.Addr : d.Addr+uint64(d.Len)])
-		p.flying.push(flight{addr: d.Addr, length: d.Len, first: first, left: p.lineFree})
+	n := min(len(burst), p.p.Ring-p.sending.len()-p.done.len(), p.flying.free())
+	for n > 0 && burst[n-1].Options&pmd.Continued != 0 {
+		n--
+	}
+	for i := 0; i < n; {
+		end := i + 1
+		for burst[end-1].Options&pmd.Continued != 0 {
+			end++
+		}
+		p.send(burst[i:end])
+		i = end
 	}
 	return n
 }
 
-// store copies a frame into the ring of bytes, in one piece, and returns the index of its first
-// byte.
-func (p *Port) store(b []byte) (first int) {
-	if first = p.nextByte; first+len(b) > len(p.bytes) {
+// send starts to send one frame. Like Linux it drops a frame that has too many parts or an empty
+// one.
+func (p *Port) send(parts []pmd.Desc) {
+	length, valid := 0, len(parts) <= pmd.MaxParts
+	for _, d := range parts {
+		length += int(d.Len)
+		valid = valid && d.Len > 0
+	}
+	if !valid {
+		p.stats.TXInvalid++
+		for _, d := range parts {
+			p.done.push(d.Addr)
+		}
+		return
+	}
+	start := max(p.now*1000, p.lineFree)
+	p.lineFree = start + p.duration(length+frame.WireOverhead)
+	first := p.reserve(length)
+	p.flying.push(flight{length: length, first: first, left: p.lineFree})
+	last, sent := len(parts)-1, first
+	for _, d := range parts[:last] {
+		sent += copy(p.bytes[sent:], p.end.Memory[d.Addr:d.Addr+uint64(d.Len)])
+		p.sending.push(departure{addr: d.Addr, left: start + p.duration(preamble+sent-first)})
+	}
+	d := parts[last]
+	copy(p.bytes[sent:], p.end.Memory[d.Addr:d.Addr+uint64(d.Len)])
+	p.sending.push(departure{addr: d.Addr, left: p.lineFree})
+}
+
+// duration returns how long this many bytes take on the wire, in ps.
+func (p *Port) duration(bytes int) int64 { return int64(uint64(bytes) * 8 * 1e12 / p.p.Rate) }
+
+// reserve returns the index of the first byte of a frame's place in the ring of bytes, which is in
+// one piece.
+func (p *Port) reserve(length int) (first int) {
+	if first = p.nextByte; first+length > len(p.bytes) {
 		first = 0
 	}
-	copy(p.bytes[first:], b)
-	p.nextByte = first + len(b)
+	p.nextByte = first + length
 	return first
 }
 
-// advance completes frames that have left this end and delivers those that have arrived at the
+// advance completes parts that have left this end and delivers frames that have arrived at the
 // peer.
 func (p *Port) advance(now int64) {
 	p.now = now
-	for p.completed < p.flying.len() && p.flying.at(p.completed).left <= now*1000 {
-		p.done.push(p.flying.at(p.completed).addr)
-		p.completed++
+	for p.sending.len() > 0 && p.sending.at(0).left <= now*1000 {
+		p.done.push(p.sending.pop().addr)
 	}
-	for p.completed > 0 && p.flying.at(0).left+p.p.Delay*1000 <= now*1000 {
+	for p.flying.len() > 0 && p.flying.at(0).left+p.p.Delay*1000 <= now*1000 {
 		f := p.flying.pop()
-		p.completed--
-		p.arrive((f.left+p.p.Delay*1000+999)/1000, p.bytes[f.first:f.first+int(f.length)])
+		p.arrive((f.left+p.p.Delay*1000+999)/1000, p.bytes[f.first:f.first+f.length])
 	}
 }
 
@@ -243,17 +312,31 @@ func (p *Port) arrive(at int64, b []byte) {
 
 // deliver receives one frame at this end, or drops and counts it.
 func (p *Port) deliver(b []byte) {
+	parts := p.p.parts(len(b))
 	switch {
 	case p.down, len(b) > p.p.MTU+maxTagged:
 		p.stats.RXDropped++
-	case p.empty.len() == 0:
+	case p.empty.len() < parts:
 		p.stats.RXDropped++
-		p.stats.RXFillEmpty++
+		if p.empty.len() == 0 {
+			p.stats.RXFillEmpty++
+		}
+	case p.received.free() < parts:
+		p.stats.RXRingFull++
 	default:
-		addr := p.empty.pop() + room
-		copy(p.end.Memory[addr:], b)
-		p.received.push(pmd.Desc{Addr: addr, Len: uint32(len(b))})
+		for ; parts > 1; parts-- {
+			p.receive(b[:p.p.Part], pmd.Continued)
+			b = b[p.p.Part:]
+		}
+		p.receive(b, 0)
 	}
+}
+
+// receive stores one part of a frame in an empty buffer.
+func (p *Port) receive(b []byte, options uint32) {
+	addr := p.empty.pop() + room
+	copy(p.end.Memory[addr:], b)
+	p.received.push(pmd.Desc{Addr: addr, Len: uint32(len(b)), Options: options})
 }
 
 // Next returns the time (ns) of the wire's next event if no more frames are sent; false if the wire
@@ -265,8 +348,8 @@ func (w *Wire) Next() (int64, bool) {
 			continue
 		}
 		t := p.flying.at(0).left + p.p.Delay*1000
-		if p.completed < p.flying.len() {
-			t = min(t, p.flying.at(p.completed).left)
+		if p.sending.len() > 0 {
+			t = min(t, p.sending.at(0).left)
 		}
 		t = (t + 999) / 1000
 		if !any || t < at {
