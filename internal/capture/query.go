@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
+	"sluice/internal/tap"
 )
 
 // Query asks for a capture: which frames, and how many.
@@ -27,8 +28,8 @@ const (
 	maxDuration   = 366 * 24 * time.Hour
 )
 
-var directionNames = map[string]dataplane.Direction{"rx": dataplane.RX, "tx": dataplane.TX,
-	"both": dataplane.RX | dataplane.TX}
+var directionNames = map[string]tap.Direction{"rx": tap.RX, "tx": tap.TX,
+	"both": tap.RX | tap.TX}
 
 // queryKeys are the parameters of a query in a URL. Each occurs at most once. Those for which write
 // returns "" are left out.
@@ -104,7 +105,7 @@ func number(text string, most uint64) (uint64, error) {
 }
 
 // ParseDirection reads rx, tx or both.
-func ParseDirection(text string) (dataplane.Direction, error) {
+func ParseDirection(text string) (tap.Direction, error) {
 	d, known := directionNames[text]
 	if !known {
 		return 0, fmt.Errorf("write rx, tx or both")

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/internal/control"
-	"sluice/internal/dataplane"
+	"sluice/internal/tap"
 )
 
 // TestQueriesAreReadBack: ParseQuery reads what Values writes.
@@ -24,7 +24,7 @@ func TestQueriesAreReadBack(t *testing.T) {
 		}
 		q := Query{
 			CaptureParams: control.CaptureParams{
-				Devices: devices, Directions: dataplane.Direction(rapid.IntRange(0, 3).Draw(t, "direction")),
+				Devices: devices, Directions: tap.Direction(rapid.IntRange(0, 3).Draw(t, "direction")),
 				CoS: rapid.Uint8().Draw(t, "cos"), Drops: rapid.Bool().Draw(t, "drops"),
 				SnapLength: rapid.IntRange(0, maxSnapLength).Draw(t, "snaplen"),
 			},

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/control"
-	"sluice/internal/dataplane"
+	"sluice/internal/tap"
 )
 
 const (
@@ -25,9 +25,9 @@ type Source interface {
 	Ports() []control.CapturePort
 	PortName(id int) string
 	Ended() <-chan struct{}
-	Take(most int, see func(at int64, r *dataplane.Record, frame []byte) error) (int, error)
+	Take(most int, see func(at int64, r *tap.Record, frame []byte) error) (int, error)
 	Stop() error
-	Count(id int) dataplane.TapCount
+	Count(id int) tap.Count
 	Close() error
 }
 
@@ -147,10 +147,10 @@ func (s *stream) follow(ctx context.Context, flush func() error) error {
 }
 
 // write writes one frame, or fails with errEnough or errLimit.
-func (s *stream) write(at int64, r *dataplane.Record, frame []byte) error {
+func (s *stream) write(at int64, r *tap.Record, frame []byte) error {
 	i := s.index[r.Port]
 	p, of := &s.entry, &s.ports[i]
-	p.port, p.at, p.length, p.data, p.inbound, p.lost = i, at, int(r.Length), frame, r.Direction == dataplane.RX,
+	p.port, p.at, p.length, p.data, p.inbound, p.lost = i, at, int(r.Length), frame, r.Direction == tap.RX,
 		r.Beyond+r.Full
 	p.comment = appendComment(p.comment[:0], r, s.source.PortName)
 	if err := s.file.packet(p); err != nil {
@@ -196,25 +196,25 @@ func (s *Summary) add(of *Summary) {
 
 // appendComment appends what the switch did with a packet, for the packet's comment:
 // "verdict=dropped reason=queue_full port=port3 direction=tx cos=0 queue=0 from=port1".
-func appendComment(b []byte, r *dataplane.Record, name func(int) string) []byte {
+func appendComment(b []byte, r *tap.Record, name func(int) string) []byte {
 	b = append(append(b, "verdict="...), r.Verdict.String()...)
-	if r.Verdict == dataplane.Dropped {
-		b = append(append(b, " reason="...), r.Why.String()...)
+	if r.Verdict == tap.Dropped {
+		b = append(append(b, " reason="...), r.Reason()...)
 	}
 	b = append(append(b, " port="...), name(int(r.Port))...)
 	b = append(append(b, " direction="...), r.Direction.String()...)
 	switch {
-	case r.Class != dataplane.NoClass:
+	case r.Class != tap.NoClass:
 		b = strconv.AppendInt(append(b, " cos="...), int64(r.Class), 10)
-	case r.Control != dataplane.NoControl:
+	case r.Control != tap.NoControl:
 		b = append(append(b, " control="...), r.Control.String()...)
 	}
-	if r.Queue != dataplane.NoQueue {
+	if r.Queue != tap.NoQueue {
 		b = strconv.AppendInt(append(b, " queue="...), int64(r.Queue), 10)
 	}
-	if r.Other != dataplane.NoPort {
+	if r.Other != tap.NoPort {
 		key := " from="
-		if r.Direction == dataplane.RX {
+		if r.Direction == tap.RX {
 			key = " to="
 		}
 		b = append(append(b, key...), name(int(r.Other))...)

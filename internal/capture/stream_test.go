@@ -21,8 +21,8 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/internal/control"
-	"sluice/internal/dataplane"
 	"sluice/internal/drop"
+	"sluice/internal/tap"
 	"sluice/pfc"
 )
 
@@ -31,9 +31,9 @@ type fake struct {
 	ended chan struct{}
 
 	lock    sync.Mutex
-	waiting []dataplane.Record
-	counts  [2]dataplane.TapCount // by port
-	missed  [2]dataplane.Record   // by port: losses since its last frame
+	waiting []tap.Record
+	counts  [2]tap.Count  // by port
+	missed  [2]tap.Record // by port: losses since its last frame
 	stopped bool
 	closed  int
 }
@@ -46,7 +46,7 @@ func (f *fake) Ports() []control.CapturePort {
 func (f *fake) PortName(id int) string { return fmt.Sprintf("port%d", id+1) }
 func (f *fake) Ended() <-chan struct{} { return f.ended }
 
-func (f *fake) Take(most int, see func(int64, *dataplane.Record, []byte) error) (n int, err error) {
+func (f *fake) Take(most int, see func(int64, *tap.Record, []byte) error) (n int, err error) {
 	f.lock.Lock()
 	defer f.lock.Unlock()
 	for ; n < most && err == nil && len(f.waiting) > 0; n++ {
@@ -64,7 +64,7 @@ func (f *fake) Stop() error {
 	return nil
 }
 
-func (f *fake) Count(port int) dataplane.TapCount {
+func (f *fake) Count(port int) tap.Count {
 	if !f.stopped {
 		panic("counts are not final")
 	}
@@ -84,9 +84,9 @@ func (f *fake) see(port, captured, beyond, full int) {
 	defer f.lock.Unlock()
 	for range captured {
 		r := &f.missed[port]
-		r.Port, r.Length, r.Kept, r.Direction, r.Other = int32(port), 60, 60, dataplane.RX, dataplane.NoPort
+		r.Port, r.Length, r.Kept, r.Direction, r.Other = int32(port), 60, 60, tap.RX, tap.NoPort
 		f.waiting = append(f.waiting, *r)
-		*r = dataplane.Record{}
+		*r = tap.Record{}
 	}
 	c, m := &f.counts[port], &f.missed[port]
 	m.Beyond, m.Full = m.Beyond+uint32(beyond), m.Full+uint32(full)
@@ -206,7 +206,7 @@ func TestSourcesAreAlwaysClosed(t *testing.T) {
 
 type panicking struct{ *fake }
 
-func (panicking) Take(int, func(int64, *dataplane.Record, []byte) error) (int, error) {
+func (panicking) Take(int, func(int64, *tap.Record, []byte) error) (int, error) {
 	panic("broken")
 }
 
@@ -417,26 +417,29 @@ func TestFetchOfASwitchThatDies(t *testing.T) {
 // TestComments: the contents of packets' comments, on which users' filters rely.
 func TestComments(t *testing.T) {
 	name := newFake().PortName
-	for want, r := range map[string]dataplane.Record{
+	for want, r := range map[string]tap.Record{
 		"verdict=forwarded port=port1 direction=rx cos=3 queue=3 to=port2": {
-			Verdict: dataplane.Forwarded, Direction: dataplane.RX, Port: 0, Other: 1, Class: 3, Queue: 3},
+			Verdict: tap.Forwarded, Direction: tap.RX, Port: 0, Other: 1, Class: 3, Queue: 3},
 		"verdict=dropped reason=queue_full port=port2 direction=tx cos=0 queue=0 from=port1": {
-			Verdict: dataplane.Dropped, Why: drop.QueueFull, Direction: dataplane.TX, Port: 1},
+			Verdict: tap.Dropped, Why: drop.QueueFull, Direction: tap.TX, Port: 1},
+		"verdict=dropped reason=rogue_fcf port=port2 direction=rx cos=3": {
+			Verdict: tap.Dropped, Refusal: "rogue_fcf", Direction: tap.RX, Port: 1, Other: tap.NoPort, Class: 3,
+			Queue: tap.NoQueue},
 		"verdict=flooded port=port1 direction=rx cos=5": {
-			Verdict: dataplane.Flooded, Direction: dataplane.RX, Other: dataplane.NoPort, Class: 5,
-			Queue: dataplane.NoQueue},
+			Verdict: tap.Flooded, Direction: tap.RX, Other: tap.NoPort, Class: 5,
+			Queue: tap.NoQueue},
 		"verdict=ignored port=port1 direction=rx control=malformed": {
-			Verdict: dataplane.Ignored, Direction: dataplane.RX, Other: dataplane.NoPort, Class: dataplane.NoClass,
-			Queue: dataplane.NoQueue},
+			Verdict: tap.Ignored, Direction: tap.RX, Other: tap.NoPort, Class: tap.NoClass,
+			Queue: tap.NoQueue},
 		"verdict=originated port=port1 direction=tx control=pfc": {
-			Verdict: dataplane.Originated, Direction: dataplane.TX, Other: dataplane.NoPort, Class: dataplane.NoClass,
-			Queue: dataplane.NoQueue, Control: pfc.PFC},
+			Verdict: tap.Originated, Direction: tap.TX, Other: tap.NoPort, Class: tap.NoClass,
+			Queue: tap.NoQueue, Control: pfc.PFC},
 		"verdict=originated port=port2 direction=tx": {
-			Verdict: dataplane.Originated, Direction: dataplane.TX, Port: 1, Other: dataplane.NoPort,
-			Class: dataplane.NoClass, Queue: dataplane.NoQueue, Control: dataplane.NoControl},
+			Verdict: tap.Originated, Direction: tap.TX, Port: 1, Other: tap.NoPort,
+			Class: tap.NoClass, Queue: tap.NoQueue, Control: tap.NoControl},
 		"verdict=punted port=port1 direction=rx cos=7": {
-			Verdict: dataplane.Punted, Direction: dataplane.RX, Other: dataplane.NoPort, Class: 7,
-			Queue: dataplane.NoQueue},
+			Verdict: tap.Punted, Direction: tap.RX, Other: tap.NoPort, Class: 7,
+			Queue: tap.NoQueue},
 	} {
 		if got := string(appendComment(nil, &r, name)); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -1,21 +1,14 @@
 package dcbx
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/gopacket/gopacket"
-	"github.com/gopacket/gopacket/layers"
-	"github.com/gopacket/gopacket/pcapgo"
+	"sluice/internal/tshark"
 )
 
 // lldpdu returns a frame with the mandatory TLVs and TLVs of type 127.
@@ -30,51 +23,15 @@ func lldpdu(tlvs [][]byte) []byte {
 	return binary.BigEndian.AppendUint16(b, 0)
 }
 
-// tshark returns fields of LLDPDUs as tshark decodes them, one map for each.
-func tshark(t *testing.T, frames [][]byte, fields []string) (all []map[string]string) {
+// decode returns fields of LLDPDUs as tshark decodes them, one map for each.
+func decode(t *testing.T, frames [][]byte, fields []string) (all []map[string]string) {
 	t.Helper()
-	if _, err := exec.LookPath("tshark"); err != nil {
-		t.Skipf("needs tshark (scripts/install-peers): %v", err)
-	}
-	var file bytes.Buffer
-	w := pcapgo.NewWriter(&file)
-	if err := w.WriteFileHeader(1<<16, layers.LinkTypeEthernet); err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range frames {
-		info := gopacket.CaptureInfo{Timestamp: time.Unix(0, 0), CaptureLength: len(f), Length: len(f)}
-		if err := w.WritePacket(info, f); err != nil {
-			t.Fatal(err)
-		}
-	}
-	path := filepath.Join(t.TempDir(), "lldp.pcap")
-	if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	args := []string{"-n", "-r", path, "-T", "fields", "-E", "separator=/t", "-E", "occurrence=a", "-E", "aggregator=,"}
-	for _, f := range fields {
-		args = append(args, "-e", f)
-	}
-	c := exec.Command("tshark", args...)
-	var complaint strings.Builder
-	c.Stderr = &complaint
-	out, err := c.Output()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", c, err, complaint.String())
-	}
-	for line := range strings.Lines(string(out)) {
-		values := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		if len(values) != len(fields) {
-			t.Fatalf("%d values of %d fields: %q", len(values), len(fields), line)
-		}
+	for _, row := range tshark.Fields(t, frames, fields...) {
 		of := map[string]string{}
 		for i, f := range fields {
-			of[f] = values[i]
+			of[f] = row[i]
 		}
 		all = append(all, of)
-	}
-	if len(all) != len(frames) {
-		t.Fatalf("%d of %d frames", len(all), len(frames))
 	}
 	return all
 }
@@ -263,7 +220,7 @@ func TestTshark(t *testing.T) {
 				}
 			}
 		}
-		for i, got := range tshark(t, frames, fields) {
+		for i, got := range decode(t, frames, fields) {
 			for _, f := range fields {
 				value := got[f]
 				value = strings.NewReplacer("True", "1", "False", "0").Replace(value) // tshark 4.2 and later

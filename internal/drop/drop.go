@@ -6,21 +6,25 @@ type Reason uint8
 
 // The reasons, in the order in which a frame meets them.
 const (
-	Runt            Reason = iota // shorter than an Ethernet header
-	BadTag                        // VLAN tag cut off, or VLAN 4095
-	STag                          // S-tag (802.1ad) at a port that does not take them
-	Oversize                      // longer than the port's MTU allows, or than the control plane takes
-	Draining                      // the switch is stopping
-	Storm                         // the priority is in a storm at this port, and the watchdog drops it
-	ReservedAddress               // 01-80-C2-00-00-0x, never forwarded
-	PuntRate                      // for the control plane, but beyond the limit of its kind at the port
-	PuntFull                      // for the control plane, which has not taken those before it
-	VLANIngress                   // the port is not a member of the frame's VLAN
-	NoDestination                 // no egress port but the ingress port
-	StormLimit                    // over the port's limit for flooding frames of this kind
-	NoBuffer                      // no buffer for the copy of a flooded frame
-	IngressFull                   // lossy priority group has used its share
-	HeadroomFull                  // lossless priority group has used its headroom: the alarm
+	// in parts that do not make up a frame, or in more buffers than it costs cells
+	Parts           Reason = iota
+	Runt                   // shorter than an Ethernet header
+	BadTag                 // VLAN tag cut off, or VLAN 4095
+	STag                   // S-tag (802.1ad) at a port that does not take them
+	Oversize               // longer than the port's MTU allows, or than the control plane takes
+	Draining               // the switch is stopping
+	Storm                  // the priority is in a storm at this port, and the watchdog drops it
+	ReservedAddress        // 01-80-C2-00-00-0x, never forwarded
+	PuntRate               // for the control plane, but beyond the limit of its kind at the port
+	PuntFull               // for the control plane, which has not taken those before it
+	VLANIngress            // the port is not a member of the frame's VLAN
+	FCoEVLAN               // on an FCoE VLAN neither FCoE nor FIP, or FCoE elsewhere
+	FCoESession            // FCoE without a virtual link that lets it pass
+	NoDestination          // no egress port but the ingress port
+	StormLimit             // over the port's limit for flooding frames of this kind
+	NoBuffer               // no buffer for the copy of a flooded frame
+	IngressFull            // lossy priority group has used its share
+	HeadroomFull           // lossless priority group has used its headroom: the alarm
 	// lossy egress queue at its limit, or at the ingress port's part while others need room
 	QueueFull
 	Early           // lossy egress queue, by early detection before its limit
@@ -35,8 +39,8 @@ const Reasons = int(reasons)
 
 // names are the stable names, for counters and tables.
 var names = [Reasons]string{
-	"runt", "bad_tag", "s_tag", "oversize", "draining", "storm", "reserved_address", "punt_rate", "punt_full",
-	"vlan_ingress", "no_destination", "storm_limit",
+	"parts", "runt", "bad_tag", "s_tag", "oversize", "draining", "storm", "reserved_address", "punt_rate", "punt_full",
+	"vlan_ingress", "fcoe_vlan", "fcoe_session", "no_destination", "storm_limit",
 	"no_buffer", "ingress_full", "headroom_full", "queue_full", "early", "port_down", "port_gone", "refused_by_driver",
 }
 

@@ -10,6 +10,7 @@ const (
 	TypeIPv4       = 0x0800
 	TypeVLAN       = 0x8100 // customer VLAN tag, C-tag, IEEE 802.1Q table 9-1
 	TypeSTag       = 0x88a8 // service VLAN tag, S-tag, same table
+	TypeQinQ       = 0x9100 // tag of bridges older than 802.1ad, outside the standards
 	TypeIPv6       = 0x86dd
 	TypeMACControl = 0x8808 // PAUSE and PFC, IEEE 802.3 clause 31
 	TypeFCoE       = 0x8906

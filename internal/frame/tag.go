@@ -8,6 +8,9 @@ const TagLength = 4
 // minLength is the shortest frame, in bytes without FCS (IEEE 802.3 clause 3.2.8).
 const minLength = 60
 
+// maxTags is how many tags Innermost reads.
+const maxTags = 8
+
 const (
 	pcpShift = 13
 	vidMask  = 1<<12 - 1
@@ -16,6 +19,25 @@ const (
 // Tagged reports whether the frame b has a complete 802.1Q tag, followed by a type.
 func Tagged(b []byte) bool {
 	return len(b) >= headerLength+TagLength && binary.BigEndian.Uint16(b[12:14]) == TypeVLAN
+}
+
+// Innermost returns the EtherType of the frame b, with the header h, behind all VLAN tags: C-tags,
+// S-tags and those of TypeQinQ. It is 0 if a tag is cut off. ok is false if more than 8 tags follow
+// the header.
+func Innermost(b []byte, h *Header) (etherType uint16, ok bool) {
+	etherType = h.Type
+	at := int(h.Payload)
+	for n := 0; etherType == TypeVLAN || etherType == TypeSTag || etherType == TypeQinQ; n++ {
+		switch {
+		case n == maxTags:
+			return 0, false
+		case len(b) < at+TagLength:
+			return 0, true
+		}
+		etherType = binary.BigEndian.Uint16(b[at+2:])
+		at += TagLength
+	}
+	return etherType, true
 }
 
 // Push inserts a tag. The frame is b[4:] before and b after: the addresses move to the front. It

@@ -3,6 +3,7 @@ package frame
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gopacket/gopacket"
@@ -161,4 +162,34 @@ func FuzzTag(f *testing.F) {
 			t.Fatalf("% x popped: % x", before, got)
 		}
 	})
+}
+
+func TestInnermost(t *testing.T) {
+	tags := func(n int) string { return strings.Repeat("8100 000a ", n) }
+	for _, c := range []struct {
+		name, frame string
+		want        uint16
+		ok          bool
+	}{
+		{"untagged", addresses + "8906 00", TypeFCoE, true},
+		{"C-tag", addresses + "8100 7064 8906 00", TypeFCoE, true},
+		{"two C-tags", addresses + "8100 7064 8100 000a 8914 00", TypeFIP, true},
+		{"C-tag, S-tag, 9100", addresses + "8100 7064 88a8 000a 9100 000b 8906", TypeFCoE, true},
+		{"S-tag first", addresses + "88a8 0001 8100 000a 8906", TypeFCoE, true},
+		{"9100 first", addresses + "9100 0001 0800", TypeIPv4, true},
+		{"cut off in the second tag", addresses + "8100 7064 8100 00", 0, true},
+		{"cut off behind a tag", addresses + "8100 7064 8100 000a", 0, true},
+		{"eight behind the first", addresses + tags(9) + "8906", TypeFCoE, true},
+		{"nine behind the first", addresses + tags(10) + "8906", 0, false},
+		{"nine from the first, of type 9100", addresses + "9100 0001 " + tags(8) + "8906", 0, false},
+	} {
+		b := bytesOf(c.frame)
+		var h Header
+		if p := Parse(b, &h); p != OK && p != STagged {
+			t.Fatalf("%s: %v", c.name, p)
+		}
+		if got, ok := Innermost(b, &h); got != c.want || ok != c.ok {
+			t.Errorf("%s: %04x %v, want %04x %v", c.name, got, ok, c.want, c.ok)
+		}
+	}
 }

@@ -4,18 +4,15 @@ import (
 	"bytes"
 	"fmt"
 	"net/netip"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
-	"github.com/gopacket/gopacket/pcapgo"
 	"pgregory.net/rapid"
+
+	"sluice/internal/tshark"
 )
 
 var mac = [6]byte{0x02, 0, 0, 0, 0, 0xaa}
@@ -240,9 +237,6 @@ func TestGopacketReads(t *testing.T) {
 
 // TestTsharkReads: tshark finds what was sent, and no fault.
 func TestTsharkReads(t *testing.T) {
-	if _, err := exec.LookPath("tshark"); err != nil {
-		t.Skipf("needs tshark (scripts/install-peers): %v", err)
-	}
 	l := local()
 	long := local()
 	long.Chassis, long.Port = ChassisID{ChassisLocal, bytes.Repeat([]byte("c"), 255)}, PortID{PortLocal, []byte("p")}
@@ -259,11 +253,15 @@ func TestTsharkReads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got := tshark(t, frames, "lldp.chassis.id.mac", "lldp.chassis.id", "lldp.port.id", "lldp.time_to_live",
+	rows := tshark.Fields(t, frames, "lldp.chassis.id.mac", "lldp.chassis.id", "lldp.port.id", "lldp.time_to_live",
 		"lldp.port.desc", "lldp.tlv.system.name", "lldp.tlv.system.desc", "lldp.tlv.system_cap",
 		"lldp.tlv.enable_system_cap", "lldp.mgn.addr.ip4", "lldp.mgn.addr.ip6", "lldp.mgn.interface.number",
 		"lldp.ieee.802_1.port_vlan.id", "lldp.ieee.802_3.max_frame_size", "lldp.dcbx.ieee.pfc.numtcs",
 		"_ws.expert.message", "_ws.malformed")
+	var got []string
+	for _, row := range rows {
+		got = append(got, strings.Join(row, "|"))
+	}
 	want := []string{
 		"02:00:00:00:00:aa||port1|121|to the core|switcha|Sluice 1.0|0x0014|0x0004|192.0.2.1|" +
 			"2001:db8::1|7,66051|100|9216|8||",
@@ -274,37 +272,4 @@ func TestTsharkReads(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("tshark reads\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-}
-
-// tshark returns fields of frames, a line of each.
-func tshark(t *testing.T, frames [][]byte, fields ...string) []string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "lldp.pcap")
-	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	w := pcapgo.NewWriter(file)
-	if err := w.WriteFileHeader(65535, layers.LinkTypeEthernet); err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range frames {
-		info := gopacket.CaptureInfo{Timestamp: time.Unix(0, 0), CaptureLength: len(f), Length: len(f)}
-		if err := w.WritePacket(info, f); err != nil {
-			t.Fatal(err)
-		}
-	}
-	args := []string{"-n", "-r", path, "-T", "fields", "-E", "separator=|"}
-	for _, f := range fields {
-		args = append(args, "-e", f)
-	}
-	c := exec.Command("tshark", args...)
-	var complaints bytes.Buffer
-	c.Stderr = &complaints
-	out, err := c.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, complaints.Bytes())
-	}
-	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 }

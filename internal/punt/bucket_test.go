@@ -109,15 +109,15 @@ func TestSubscriptions(t *testing.T) {
 		}
 	}
 	for range l.Burst {
-		if !s.Take(LLDP, 1, 0) {
+		if !s.Take(LLDP, Other, 0) {
 			t.Error("less than a burst passed")
 		}
 	}
-	if s.Take(LLDP, 1, 0) {
+	if s.Take(LLDP, Other, 0) {
 		t.Error("more than a burst passed: addresses of a kind have buckets of their own")
 	}
 	next, _ := NewSubscriber([]Subscription{SubscribeLLDP(Limit{Rate: 10, Burst: 50})})
-	if next.TakeOver(&s); next.Take(LLDP, 1, 0) {
+	if next.TakeOver(&s); next.Take(LLDP, Other, 0) {
 		t.Error("new parameters gave credit")
 	}
 	if none, err := NewSubscriber(nil); err != nil {
@@ -141,10 +141,10 @@ func TestFavouredFramesPass(t *testing.T) {
 		passed := 0
 		for n := range rate { // for a second
 			now := n * (second / rate)
-			if s.Take(LLDP, other, now) {
+			if s.Take(LLDP, s.ClassOf(other), now) {
 				passed++
 			}
-			if n%(rate/10) == 0 && !s.Take(LLDP, peer, now) {
+			if n%(rate/10) == 0 && !s.Take(LLDP, s.ClassOf(peer), now) {
 				t.Errorf("%d others a second: the frame of the peer at %d ns does not pass", rate, now)
 			}
 		}
@@ -153,7 +153,7 @@ func TestFavouredFramesPass(t *testing.T) {
 		}
 		passed = 0
 		for range 100 {
-			if s.Take(LLDP, peer, second) {
+			if s.Take(LLDP, s.ClassOf(peer), second) {
 				passed++
 			}
 		}
@@ -173,22 +173,22 @@ func TestTakeOverKeepsTheFavouredAddress(t *testing.T) {
 	}
 	next, _ := NewSubscriber([]Subscription{SubscribeLLDP(l)})
 	old.Favour(peer)
-	old.Take(LLDP, peer, 0)
+	old.Take(LLDP, old.ClassOf(peer), 0)
 	for range 2 {
-		old.Take(LLDP, other, 0)
+		old.Take(LLDP, old.ClassOf(other), 0)
 	}
 	next.TakeOver(&old)
 	for n, want := range []bool{true, true, false} {
-		if got := next.Take(LLDP, peer, 0); got != want {
+		if got := next.Take(LLDP, next.ClassOf(peer), 0); got != want {
 			t.Errorf("frame %d of the peer passed: %v", n+1, got)
 		}
 	}
 	for n, want := range []bool{true, false} {
-		if got := next.Take(LLDP, other, 0); got != want {
+		if got := next.Take(LLDP, next.ClassOf(other), 0); got != want {
 			t.Errorf("frame %d of another address passed: %v", n+1, got)
 		}
 	}
-	if next.Favour(third); next.Take(LLDP, third, 0) || next.Take(LLDP, peer, 0) {
+	if next.Favour(third); next.Take(LLDP, next.ClassOf(third), 0) || next.Take(LLDP, next.ClassOf(peer), 0) {
 		t.Error("another favoured address gave credit")
 	}
 }
@@ -203,14 +203,56 @@ func TestInvalidSubscriptions(t *testing.T) {
 	for want, s := range map[string][]Subscription{
 		"no such kind":               with(func(s *Subscription) { s.Kind = Kinds }),
 		"that no bridge forwards":    with(func(s *Subscription) { s.Dst = frame.Broadcast }),
-		"0 frames a second":          with(func(s *Subscription) { s.Limit.Rate = 0 }),
-		"1000001 frames a second":    with(func(s *Subscription) { s.Limit.Rate = maxLimit + 1 }),
-		"in bursts of 0":             with(func(s *Subscription) { s.Limit.Burst = 0 }),
-		"in bursts of 1000001":       with(func(s *Subscription) { s.Limit.Burst = maxLimit + 1 }),
-		"give its subscriptions the": with(func(s *Subscription) { s.Limit.Burst = 6 }),
+		"0 frames a second":          with(func(s *Subscription) { s.Limits[Known].Rate = 0 }),
+		"1000001 frames a second":    with(func(s *Subscription) { s.Limits[Known].Rate = maxLimit + 1 }),
+		"in bursts of 0":             with(func(s *Subscription) { s.Limits[Known].Burst = 0 }),
+		"in bursts of 1000001":       with(func(s *Subscription) { s.Limits[Known].Burst = maxLimit + 1 }),
+		"give its subscriptions the": with(func(s *Subscription) { s.Limits[Known].Burst = 6 }),
 	} {
 		if _, err := NewSubscriber(s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
+	}
+}
+
+// TestSubscriptionToFIP: the owner finds FIP by its type and says which class it is of. No class
+// takes anything from another, and each has the limit of its subscription.
+func TestSubscriptionToFIP(t *testing.T) {
+	for _, trusted := range []bool{false, true} {
+		fip := SubscribeFIP(trusted)
+		s, err := NewSubscriber([]Subscription{SubscribeLLDP(Limit{Rate: 10, Burst: 5}), fip})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, is := s.Match(0, frame.TypeFIP+1); is {
+			t.Error("a frame to no address is for the control plane")
+		}
+		var passed, want [Classes]int
+		const rate, seconds = 100_000, 2
+		for n := range int64(rate * seconds) {
+			for c := range Classes {
+				if s.Take(FIP, c, n*(second/rate)) {
+					passed[c]++
+				}
+			}
+		}
+		for c, l := range fip.Limits {
+			want[c] = l.Burst + l.Rate*(rate*seconds-1)/rate // the last frame comes one gap before the end
+		}
+		if passed != want {
+			t.Errorf("trusted %v: %v frames of each class passed, want %v", trusted, passed, want)
+		}
+		if !s.Take(LLDP, Other, 0) {
+			t.Error("FIP has used up the limit of LLDP")
+		}
+	}
+}
+
+// TestReflectedFIPIsWithinTheLimit: the answers to what strangers on 63 ports may send, after their
+// first bursts, are fewer than the FCF's port lets pass.
+func TestReflectedFIPIsWithinTheLimit(t *testing.T) {
+	host, fcf := SubscribeFIP(false).Limits, SubscribeFIP(true).Limits
+	if sent := 63 * host[Discovery].Rate; sent >= fcf[Other].Rate || sent >= fcf[Known].Rate {
+		t.Errorf("%d solicitations a second are answered, of which %+v pass", sent, fcf)
 	}
 }

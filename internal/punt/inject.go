@@ -1,6 +1,8 @@
 package punt
 
 import (
+	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -78,18 +80,24 @@ func (g *Gates) Set(gates []Gate) {
 	g.gates = gates
 }
 
-// Inject passes a frame to the port with an id. It reports false if that gate is closed, the frame
-// is longer than the gate takes, or Push refuses it.
-func (g *Gates) Inject(port int, frame []byte) bool {
+// ErrFull is returned by Inject if the frames that wait at the port leave no room: try again.
+var ErrFull = errors.New("punt: the frames that wait at the port leave no room for another")
+
+// Inject passes a frame to the port with an id. It fails if that gate is closed, if the frame is
+// longer than the gate takes or shorter than an Ethernet header, or with ErrFull.
+func (g *Gates) Inject(port int, frame []byte) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if uint(port) >= uint(len(g.gates)) {
-		return false
+	if uint(port) >= uint(len(g.gates)) || g.gates[port].Injector == nil {
+		return fmt.Errorf("punt: no port has the id %d now", port)
 	}
 	gate := &g.gates[port]
-	if gate.Injector == nil || len(frame) > gate.Longest || !gate.Injector.Push(frame) {
-		return false
+	if len(frame) > gate.Longest || len(frame) < header {
+		return fmt.Errorf("punt: a frame of %d bytes where %d to %d are possible", len(frame), header, gate.Longest)
+	}
+	if !gate.Injector.Push(frame) {
+		return ErrFull
 	}
 	gate.Wanted.Store(true)
-	return true
+	return nil
 }

@@ -88,12 +88,12 @@ func TestGates(t *testing.T) {
 	var wanted [2]atomic.Bool
 	one, two := newInjector(t, 2), newInjector(t, 2)
 	frame := make([]byte, 100)
-	if g.Inject(0, frame) || g.Inject(-1, frame) {
+	if g.Inject(0, frame) == nil || g.Inject(-1, frame) == nil {
 		t.Error("a frame for a port that there is not")
 	}
 	g.Set([]Gate{{one, 100, &wanted[0]}, {}, {two, 99, &wanted[1]}})
 	for port, want := range map[int]bool{-1: false, 0: true, 1: false, 2: false, 3: false} {
-		if got := g.Inject(port, frame); got != want {
+		if got := g.Inject(port, frame) == nil; got != want {
 			t.Errorf("port %d took a frame of 100 bytes: %v", port, got)
 		}
 	}
@@ -101,11 +101,11 @@ func TestGates(t *testing.T) {
 		t.Errorf("wanted at port 0: %v, port 2: %v; %d and %d frames wait", wanted[0].Load(), wanted[1].Load(),
 			one.Len(), two.Len())
 	}
-	if !g.Inject(0, frame) || g.Inject(0, frame) {
+	if g.Inject(0, frame) != nil || g.Inject(0, frame) != ErrFull {
 		t.Error("an injector of 2 does not take 2 frames")
 	}
 	g.Set([]Gate{{}, {}, {two, 100, &wanted[1]}})
-	if g.Inject(0, frame) || !g.Inject(2, frame) || one.Len() != 2 {
+	if g.Inject(0, frame) == nil || g.Inject(2, frame) != nil || one.Len() != 2 {
 		t.Errorf("gates did not change: %d and %d frames wait", one.Len(), two.Len())
 	}
 }

@@ -16,13 +16,16 @@ type Kind uint8
 // The kinds.
 const (
 	LLDP  Kind = iota // and DCBX, which travels in LLDP
+	FIP               // FCoE Initialization Protocol
 	Kinds             // how many there are
 )
 
+var kindNames = [Kinds]string{"lldp", "fip"}
+
 // String returns the stable name, for counters and tables.
 func (k Kind) String() string {
-	if k == LLDP {
-		return "lldp"
+	if k < Kinds {
+		return kindNames[k]
 	}
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
@@ -32,6 +35,7 @@ type Frame struct {
 	At     int64  // ns, of the worker's clock: when the frame was read
 	Port   int32  // id of the port that received it
 	VID    uint16 // of its tag; 0: none, or only a priority
+	VLAN   uint16 // of the frame: the VID, or the port's PVID
 	Kind   Kind
 	PCP    uint8 // of its tag, or 0
 	Class  uint8 // class of service by which the switch counted it
@@ -65,11 +69,11 @@ func NewChannel(size, longest int) (*Channel, error) {
 // Longest returns the longest frame that the channel takes, in bytes.
 func (c *Channel) Longest() int { return c.stride }
 
-// Put copies a frame, whose bytes are b, into the channel. It reports false if the channel is full
-// or the frame longer than Longest.
-func (c *Channel) Put(f Frame, b []byte) bool {
+// Put copies a frame, whose bytes are b, into the channel. It reports false if that would leave
+// fewer than spare places, or if the frame is longer than Longest.
+func (c *Channel) Put(f Frame, b []byte, spare int) bool {
 	free, _ := c.ring.Reserve(1)
-	if len(free) == 0 || len(b) > c.stride {
+	if len(free) == 0 || c.ring.Len()+spare >= c.ring.Cap() || len(b) > c.stride {
 		return false
 	}
 	start := (int(c.ring.Produced()) & (c.ring.Cap() - 1)) * c.stride

@@ -17,7 +17,7 @@ func newChannel(t interface{ Fatal(...any) }, size, longest int) *Channel {
 }
 
 func TestKindNames(t *testing.T) {
-	for kind, want := range map[Kind]string{LLDP: "lldp", Kinds: "kind(1)"} {
+	for kind, want := range map[Kind]string{LLDP: "lldp", Kinds: "kind(2)"} {
 		if got := kind.String(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -31,7 +31,7 @@ func TestKindNames(t *testing.T) {
 }
 
 // TestChannelIsAQueue compares a channel with a slice: every frame that Put takes arrives once, in
-// order and unchanged, and Put refuses frames only if the channel is full or they are too long.
+// order and unchanged, and Put refuses frames only if they leave too little room or are too long.
 func TestChannelIsAQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := 1 << rapid.IntRange(0, 5).Draw(t, "size")
@@ -59,9 +59,10 @@ func TestChannelIsAQueue(t *testing.T) {
 			b := rapid.SliceOfN(rapid.Byte(), 0, longest+1).Draw(t, "bytes")
 			f := Frame{At: int64(n), Port: int32(n) + 1, VID: uint16(n) + 2, PCP: uint8(n) & 7, Class: uint8(n) & 6,
 				Tagged: n&1 != 0}
-			put := c.Put(f, b)
-			if want := len(model) < size && len(b) <= c.Longest(); put != want {
-				t.Fatalf("%d bytes with %d of %d frames waiting: put %v", len(b), len(model), size, put)
+			spare := rapid.IntRange(0, size).Draw(t, "spare")
+			put := c.Put(f, b, spare)
+			if want := len(model)+spare < size && len(b) <= c.Longest(); put != want {
+				t.Fatalf("%d bytes, %d of %d frames waiting, spare %d: put %v", len(b), len(model), size, spare, put)
 			}
 			if put {
 				f.Bytes = bytes.Clone(b)
@@ -76,7 +77,7 @@ func TestChannelIsAQueue(t *testing.T) {
 func TestEachEnds(t *testing.T) {
 	c := newChannel(t, 8, 60)
 	put := func() {
-		if !c.Put(Frame{}, make([]byte, 60)) {
+		if !c.Put(Frame{}, make([]byte, 60), 0) {
 			t.Fatal("no room")
 		}
 	}
@@ -96,7 +97,7 @@ func TestChannelBetweenGoroutines(t *testing.T) {
 		b := make([]byte, 64)
 		for n := uint64(0); n < frames; {
 			binary.BigEndian.PutUint64(b[n%8*8:], n)
-			if c.Put(Frame{At: int64(n)}, b[:n%8*8+8]) {
+			if c.Put(Frame{At: int64(n)}, b[:n%8*8+8], 0) {
 				n++
 			}
 		}
@@ -128,8 +129,8 @@ func TestNothingIsAllocated(t *testing.T) {
 		for range 4 {
 			now += 5e6
 			kind, is := s.Match(0x0180_c200_000e, 0x88cc)
-			s.Take(kind, 1, now)
-			if !is || !c.Put(Frame{}, b) || !i.Push(b) {
+			s.Take(kind, Other, now)
+			if !is || !c.Put(Frame{}, b, 0) || !i.Push(b) {
 				t.Fatal("refused")
 			}
 		}
