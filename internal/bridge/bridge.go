@@ -10,6 +10,7 @@ package bridge
 import (
 	"fmt"
 	"math"
+	"sync/atomic"
 
 	"sluice/internal/frame"
 )
@@ -31,6 +32,10 @@ const (
 	ReservedAddress
 	// VLANIngress: the port is not a member of the frame's VLAN, or accepts no frames with a tag.
 	VLANIngress
+	// FCoEVLAN: the VLAN is an FCoE VLAN, and the frame neither FCoE nor FIP.
+	FCoEVLAN
+	// FCoESession: an FCoE frame that no virtual link lets pass.
+	FCoESession
 	// NoDestination: the wire has no peer, the address is on the ingress port, or the VLAN has no
 	// other member.
 	NoDestination
@@ -41,7 +46,9 @@ const (
 	Reasons
 )
 
-var reasonNames = [Reasons]string{"forwarded", "reserved_address", "vlan_ingress", "no_destination", "storm_limit"}
+var reasonNames = [Reasons]string{
+	"forwarded", "reserved_address", "vlan_ingress", "fcoe_vlan", "fcoe_session", "no_destination", "storm_limit",
+}
 
 // String returns the name used in counters; it is stable.
 func (r Reason) String() string {
@@ -110,14 +117,19 @@ type Bridge struct {
 	periodUntil lastSeen
 	classifiers []Classifier
 	egress      []*Egress // nil: frames leave unchanged
-	flushes     []flush   // of single VLANs, the oldest first; with capacity maxFlushes
-	params      Params    // with defaults; never changes
+	screens     []Screen
+	flushes     []flush // of single VLANs, the oldest first; with capacity maxFlushes
+	params      Params  // with defaults; never changes
 	succession  succession
+
+	// Used on FCoE VLANs.
+	fcoe  []VLANSet                     // by port: FCoE VLANs that it is a member of; nil: FCoE is ordinary traffic
+	links *atomic.Pointer[VirtualLinks] // shared: the links that hold now
 }
 
 // port is the part of a port that every frame needs.
 type port struct {
-	vlans   VLANSet // VLANs that the port is a member of
+	vlans   VLANSet // ordinary VLANs that the port is a member of
 	pvid    uint16
 	refused uint16 // VID bits that a tag must not have; all, if the port accepts no tagged frames
 	peer    int32
@@ -149,21 +161,27 @@ func build(p Params) (*Bridge, error) {
 		params: p,
 		own:    make([]frame.MAC, len(p.Ports)), mode: p.Mode, ageing: at(p.Ageing), forgot: longAgo,
 		nextUpkeep: math.MinInt64, periodFrom: longAgo, periodUntil: longAgo, flushes: make([]flush, 0, maxFlushes),
+		links: p.VirtualLinks,
 	}
 	for i := range p.Ports {
 		pp := &p.Ports[i]
+		ordinary, fcoe := p.vlans(i)
+		if p.FCoE != nil {
+			b.fcoe = append(b.fcoe, fcoe)
+		}
 		b.ports = append(b.ports, port{
-			vlans: pp.vlans(), pvid: pp.PVID, refused: pp.refused(), peer: int32(pp.Peer), since: longAgo,
+			vlans: ordinary, pvid: pp.PVID, refused: pp.refused(), peer: int32(pp.Peer), since: longAgo,
 		})
 		b.shares = append(b.shares, share{limit: pp.Limit})
 		b.anomalies = append(b.anomalies, PortStats{})
 		b.classifiers = append(b.classifiers, pp.Classifier)
 		b.egress = append(b.egress, newEgress(pp))
+		b.screens = append(b.screens, newScreen(p.FCoE, pp.PVID))
 	}
 	if p.Mode == Wire {
 		return b, nil
 	}
-	b.groups, b.groupOf = groupVLANs(p.Ports)
+	b.groups, b.groupOf = groupVLANs(&p)
 	b.storms = newStorms(p.Ports)
 	b.divide(p.Capacity - len(p.Static))
 	bursts := int64(1) << logSlots(p.Capacity) / sweepBurst
@@ -210,7 +228,7 @@ func (b *Bridge) Forward(now int64, in int, frames []Frame) (decided int, alone 
 			continue
 		}
 		if !p.vlans.Has(vid&0xfff) || f.Header.VID&p.refused != 0 {
-			f.Out, f.Reason = Nowhere, VLANIngress
+			f.Out, f.Reason = b.apart(in, vid, &f.Header)
 			continue
 		}
 		known := false

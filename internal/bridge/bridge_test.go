@@ -306,7 +306,8 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestReasonNames(t *testing.T) {
-	want := []string{"forwarded", "reserved_address", "vlan_ingress", "no_destination", "storm_limit", "reason(5)"}
+	want := []string{"forwarded", "reserved_address", "vlan_ingress", "fcoe_vlan", "fcoe_session",
+		"no_destination", "storm_limit", "reason(7)"}
 	for r := range Reasons + 1 {
 		if r.String() != want[r] {
 			t.Errorf("reason %d is called %s, want %s", uint8(r), r, want[r])

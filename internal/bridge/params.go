@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"sluice/internal/frame"
@@ -66,6 +67,11 @@ type Params struct {
 	Static   []StaticEntry // Learning only
 	Ageing   int64         // ns, counted in units of 1024; 0: DefaultAgeing
 	Capacity int           // entries, including static ones; 0: DefaultCapacity
+	// Learning: FCoE VLANs, where only FCoE frames pass, and only by virtual links. Nil: FCoE is
+	// ordinary traffic, which it is not if the set is empty.
+	FCoE *VLANSet
+	// VirtualLinks holds the virtual links, which may change at any time. Nil: there are none.
+	VirtualLinks *atomic.Pointer[VirtualLinks]
 	// seed of the table's hash; 0: a random one, so that a host can't choose addresses that share a
 	// slot
 	Seed uint64
@@ -78,6 +84,9 @@ func (p Params) withDefaults() Params {
 	}
 	if p.Capacity == 0 {
 		p.Capacity = DefaultCapacity
+	}
+	if p.VirtualLinks == nil {
+		p.VirtualLinks = new(atomic.Pointer[VirtualLinks])
 	}
 	p.Ports = append([]PortParams(nil), p.Ports...)
 	for i := range p.Ports {
@@ -109,6 +118,10 @@ func (p *Params) check() error {
 		return fmt.Errorf("%d static entries in a table of %d: raise the capacity", len(p.Static), p.Capacity)
 	case len(p.Static) > 0 && p.Mode == Wire:
 		return fmt.Errorf("%d static entries: a wire has no FDB, remove them", len(p.Static))
+	case p.FCoE != nil && p.Mode == Wire:
+		return fmt.Errorf("FCoE VLANs: a wire ignores VLANs, remove them")
+	case p.FCoE != nil && (p.FCoE.Has(0) || p.FCoE.Has(4095)):
+		return fmt.Errorf("FCoE VLAN 0 or 4095: both are reserved, choose 1 to %d (802.1Q table 9-2)", maxVLAN)
 	}
 	for i := range p.Ports {
 		if err := p.checkPort(i); err != nil {
@@ -172,6 +185,9 @@ func (p *Params) checkStatic(s StaticEntry) error {
 	if vid > maxVLAN || !p.Ports[s.Port].member(vid) {
 		return fmt.Errorf("the port is not a member of the VLAN")
 	}
+	if p.fcoe(vid) {
+		return fmt.Errorf("an FCoE VLAN has no FDB entries: remove it")
+	}
 	return nil
 }
 
@@ -185,14 +201,22 @@ func (p *Params) vlanOf(s StaticEntry) uint16 {
 
 func (pp *PortParams) member(vid uint16) bool { return pp.VLANs == nil || pp.VLANs.Has(vid) }
 
-// vlans returns the VLANs that the port is a member of; 0 and 4095 never are.
-func (pp *PortParams) vlans() (members VLANSet) {
+// fcoe reports whether a VLAN is an FCoE VLAN.
+func (p *Params) fcoe(vid uint16) bool { return p.FCoE != nil && p.FCoE.Has(vid) }
+
+// vlans returns the VLANs that a port is a member of, ordinary ones and FCoE VLANs; 0 and 4095
+// never are.
+func (p *Params) vlans(port int) (ordinary, fcoe VLANSet) {
 	for vid := uint16(1); vid <= maxVLAN; vid++ {
-		if pp.member(vid) {
-			members.Add(vid)
+		switch {
+		case !p.Ports[port].member(vid):
+		case p.fcoe(vid):
+			fcoe.Add(vid)
+		default:
+			ordinary.Add(vid)
 		}
 	}
-	return members
+	return ordinary, fcoe
 }
 
 // refused returns the VID bits that must not be set in tags of frames that the port accepts.

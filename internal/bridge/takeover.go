@@ -10,6 +10,7 @@ type succession struct {
 	unpin []uint64       // static entries that are removed
 	pin   map[uint64]int // new static entries, and those that move to another port: the port by key
 	left  []int          // ports that have left a VLAN, and may have learned addresses in it
+	fcoe  []uint16       // VLANs that have become FCoE VLANs, where addresses may have been learned
 }
 
 // Successor returns a Bridge with other parameters that is to take over from b. b may be in use in
@@ -47,21 +48,27 @@ func succeed(b, next *Bridge) succession {
 	}
 	slices.Sort(s.unpin)
 	for i := range b.params.Ports {
-		before, now := b.params.Ports[i].vlans(), next.params.Ports[i].vlans()
+		before, _ := b.params.vlans(i)
+		now, fcoe := next.params.vlans(i)
 		for word := range before.bits {
-			if before.bits[word]&^now.bits[word] != 0 {
+			if before.bits[word]&^(now.bits[word]|fcoe.bits[word]) != 0 {
 				s.left = append(s.left, i)
 				break
 			}
+		}
+	}
+	for vid := uint16(1); vid <= maxVLAN; vid++ {
+		if next.params.fcoe(vid) && !b.params.fcoe(vid) {
+			s.fcoe = append(s.fcoe, vid)
 		}
 	}
 	return s
 }
 
 // TakeOver makes b continue at time now (ns) with the table and the counters of old, whose
-// Successor it must be. Addresses learned on ports that have left a VLAN are forgotten. Its cost
-// grows with the number of ports and of static entries that differ, not with the table. old must
-// not be used afterwards.
+// Successor it must be. Addresses learned on ports that have left a VLAN are forgotten, and those
+// learned in VLANs that have become FCoE VLANs. Its cost grows with the number of ports and of
+// static entries that differ, not with the table. old must not be used afterwards.
 func (b *Bridge) TakeOver(now int64, old *Bridge) {
 	b.table, b.stats, b.forgot, b.sweepCursor = old.table, old.stats, old.forgot, old.sweepCursor
 	b.untidy = old.untidy
@@ -88,10 +95,15 @@ func (b *Bridge) TakeOver(now int64, old *Bridge) {
 	for _, port := range b.succession.left {
 		b.Forget(now, port)
 	}
+	for _, vid := range b.succession.fcoe {
+		b.Flush(now, AnyPort, vid)
+	}
 }
 
 // vacant reports whether the port number is no longer in use.
-func (b *Bridge) vacant(port int) bool { return b.ports[port].vlans == (VLANSet{}) }
+func (b *Bridge) vacant(port int) bool {
+	return b.ports[port].vlans == (VLANSet{}) && (b.fcoe == nil || b.fcoe[port] == (VLANSet{}))
+}
 
 // takeOverAnomalies keeps the anomalies of a port number that is still in use. Examples no longer
 // name ports that have left, since another port may get their number.
