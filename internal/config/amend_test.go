@@ -63,8 +63,8 @@ func TestAmendedAdds(t *testing.T) {
 	if err != nil || got.Memory.Buffers != 1024 || got.Ports[0].MTU != 3000 || c.Ports[0].MTU != 1500 {
 		t.Errorf("%v, %+v", err, got)
 	}
-	if _, err := c.Amended(Edit{&c.Ports[0].MTU, "mtu: 3000"}); err == nil ||
-		!strings.HasPrefix(err.Error(), "test.yaml:2:5: mtu 3000 does not fit") {
+	if _, err := c.Amended(Edit{&c.Ports[0].PeerMTU, "peer_mtu: 3000"}); err == nil ||
+		!strings.HasPrefix(err.Error(), "test.yaml:2:5: peer_mtu 3000 is above") {
 		t.Errorf("%v", err)
 	}
 	if _, err := c.Amended(Edit{&c.Ports[0].Speed, "speed: fast"}); err == nil ||

@@ -13,7 +13,7 @@ import (
 // check applies the rules between values and fills in the defaults that depend on other values.
 // Rules skip values that are already reported as unreadable.
 func check(d *decoder, c *Config) {
-	checkMemory(d, &c.Memory)
+	checkMemory(d, c)
 	checkPFC(d, &c.PFC)
 	checkWorkers(d, c)
 	checkTransmitter(d, c)
@@ -24,6 +24,7 @@ func check(d *decoder, c *Config) {
 	checkDCBX(d, c)
 	checkWires(d, c)
 	checkStatic(d, c)
+	checkFCoE(d, c)
 	checkFloodQueues(d, c)
 	checkClasses(d, c)
 	moveAgreed(d, c)
@@ -51,8 +52,10 @@ func checkMetrics(d *decoder, m *Metrics) {
 	}
 }
 
-func checkMemory(d *decoder, m *Memory) {
-	imitate(d, m)
+func checkMemory(d *decoder, c *Config) {
+	m := &c.Memory
+	setParts(d, c)
+	imitate(d, c)
 	if !d.sound(&m.BufferSize) {
 		return
 	}
@@ -60,16 +63,48 @@ func checkMemory(d *decoder, m *Memory) {
 		d.fail(&m.BufferSize, fmt.Sprintf("buffer_size of %d bytes is not a power of two", m.BufferSize),
 			"choose 2048B, 4096B or a higher power of two")
 	}
-	if d.sound(&m.Cell) && m.Cell > m.BufferSize {
+	if !d.sound(&m.Cell) {
+		return
+	}
+	if m.Cell > m.BufferSize {
 		d.fail(&m.Cell, fmt.Sprintf("a cell of %d bytes is larger than a buffer of %d", m.Cell, m.BufferSize),
 			"lower cell, or leave it out to account whole buffers")
+	} else if at := slices.IndexFunc(c.Ports, inParts); at >= 0 && m.Cell > m.Part() {
+		d.fail(&m.Cell, fmt.Sprintf("a cell of %d bytes is too large for the mtu of port %s: its frames occupy "+
+			"several buffers, each of which holds at least %d bytes of a frame", m.Cell, c.Ports[at].Device, m.Part()),
+			fmt.Sprintf("lower cell to at most %dB, or leave it out", m.Part()))
 	}
 }
 
-// imitate fills in the sizes that the profile implies.
-func imitate(d *decoder, m *Memory) {
+// setParts finds out how many buffers frames of the ports occupy.
+func setParts(d *decoder, c *Config) {
+	for i := range c.Ports {
+		p := &c.Ports[i]
+		if p.Parts = 1; d.sound(&c.Memory.BufferSize, &p.MTU, &p.STag) && p.MaxFrame() > c.Memory.Whole() {
+			p.Parts = ceil(p.MaxFrame(), c.Memory.Part())
+		}
+	}
+}
+
+// inParts reports whether frames of a port may occupy several buffers.
+func inParts(p Port) bool { return p.Parts > 1 }
+
+// imitate fills in the sizes that the profile implies. A frame must cost at least as many cells as
+// it occupies buffers, or the accounts would promise more than the memory has.
+func imitate(d *decoder, c *Config) {
 	const longest = math.MaxUint16 // no frame is longer, and the accounts allow no larger cell
+	m := &c.Memory
 	cell, portBuffer := min(m.BufferSize, longest), 0
+	known := d.sound(&m.Profile, &m.BufferSize)
+	if m.Profile == Generic {
+		if slices.ContainsFunc(c.Ports, inParts) {
+			cell = min(m.Part(), longest)
+		}
+		known = known && d.sound(&c.Ports)
+		for i := range c.Ports {
+			known = known && d.sound(&c.Ports[i].MTU, &c.Ports[i].STag)
+		}
+	}
 	switch m.Profile {
 	case Nexus5000:
 		cell, portBuffer = 160, 480<<10
@@ -78,7 +113,7 @@ func imitate(d *decoder, m *Memory) {
 	}
 	if !d.given(&m.Cell) {
 		m.Cell = cell
-		d.unsound[&m.Cell] = !d.sound(&m.Profile, &m.BufferSize)
+		d.unsound[&m.Cell] = !known
 	}
 	if !d.given(&m.PortBuffer) {
 		m.PortBuffer = portBuffer
@@ -138,7 +173,6 @@ func checkPorts(d *decoder, c *Config) {
 			d.fail(&p.Device, fmt.Sprintf("device %s is already a port (line %d)", p.Device, line),
 				"name another device, or remove this port")
 		}
-		checkMTU(d, &c.Memory, p)
 		checkLink(d, c, p)
 		checkVLANs(d, c, p)
 		checkWorker(d, c, i)
@@ -165,27 +199,6 @@ func named[T any](d *decoder, name *string, items *[]T, what string, nameOf func
 			prose.Suggestion(*name, known, fmt.Sprintf("add it, or choose from %s", strings.Join(known, ", "))))
 	}
 	return nil
-}
-
-func checkMTU(d *decoder, m *Memory, p *Port) {
-	if !d.sound(&p.MTU, &p.STag, &m.BufferSize) {
-		return
-	}
-	highest := m.BufferSize - BufferReserve - p.Overhead()
-	if p.MTU <= highest {
-		return
-	}
-	const page = 4096
-	remedy := fmt.Sprintf("choose at most %d", highest)
-	if of := page - BufferReserve - p.Overhead(); p.MTU <= of {
-		remedy += fmt.Sprintf(", or set memory.buffer_size to %dB", page)
-	} else if highest < of {
-		remedy += fmt.Sprintf(", or %d with memory.buffer_size at %dB, a page: Linux up to 6.18 has no larger buffers",
-			of, page)
-	} else {
-		remedy += ": Linux up to 6.18 has no buffers larger than a page"
-	}
-	d.fail(&p.MTU, fmt.Sprintf("mtu %d does not fit buffers of %d bytes", p.MTU, m.BufferSize), remedy)
 }
 
 // checkWorker assigns a port to a worker.

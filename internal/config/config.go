@@ -30,6 +30,8 @@ const (
 	// VLAN tag. See Port.Overhead.
 	FrameOverhead = 14 + tagLength
 	tagLength     = 4
+
+	page = 4096 // bytes
 )
 
 // Config is a valid configuration with all defaults filled in.
@@ -48,6 +50,7 @@ type Config struct {
 	Metrics    Metrics
 	LLDP       LLDP
 	DCBX       DCBX
+	FCoE       FCoE
 	Ports      []Port
 
 	source source
@@ -74,6 +77,21 @@ type Memory struct {
 	// percent of the shared memory for lossless classes only, the rest for lossy ones; 0: one pool
 	LosslessPool  int
 	HeadroomRatio float64 // factor by which the sum of all headrooms may exceed the memory kept for them, 1 to 100
+}
+
+// Whole returns the length in bytes of the longest frame that one buffer holds. Longer frames
+// occupy several buffers.
+func (m *Memory) Whole() int { return m.BufferSize - BufferReserve }
+
+// Part returns how many bytes of a frame that occupies several buffers each of them holds, except
+// the last: at least this many. In zero-copy mode, which needs buffers of a page for such frames,
+// the kernel may keep 320 bytes of each for a struct skb_shared_info, and drivers round down to 128
+// (see pmd/afxdp).
+func (m *Memory) Part() int {
+	if m.BufferSize < page {
+		return m.Whole()
+	}
+	return (m.Whole() - 320) / 128 * 128
 }
 
 // Class is the memory and the loss policy of a set of CoS values, the same on every port.
@@ -255,6 +273,7 @@ type Port struct {
 	DefaultCoS  uint8 // of untagged frames
 	LLDP        LLDPMode
 	DCBX        PortDCBX
+	FCoE        PortFCoE
 
 	// Derived from the keys, and from what OnLinks knows of the link.
 
@@ -264,6 +283,7 @@ type Port struct {
 	ControlAhead int         // PFC frames that the device may hold ahead of one that stops another priority
 	Peer         int         // number of the port at the other end of the wire; -1 in bridge mode
 	Headroom     int         // bytes in whole cells that a lossless class needs, see HeadroomOf
+	Parts        int         // maximum number of buffers that a frame occupies
 	Refresh      uint16      // quanta until XOFF is repeated: PFC.Refresh or less, see LatestRefresh
 
 	// bit n: memory is kept for priority n to be lossless: PFC and, with FlowAuto, the lossless

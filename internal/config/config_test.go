@@ -85,13 +85,16 @@ func TestDefaults(t *testing.T) {
 		Metrics: Metrics{Listen: "127.0.0.1:9473"},
 		LLDP:    LLDP{Interval: 30 * time.Second, Hold: 4},
 		DCBX:    DCBX{Tie: LowerGivesWay, Hold: 2 * time.Minute, Applications: []Application{}},
+		FCoE: FCoE{MaxFCFs: 32, MaxENodes: 1024, MaxSessions: 4096, MaxPending: 4096,
+			Instances: []FCoEInstance{}},
 		Ports: []Port{{
 			Device: "sw0", Speed: 10e9, LinkSpeed: 10e9, MTU: 1500, PeerMTU: 1500, Link: Transparent,
 			VLANs: []VLANRange{{1, 4094}}, PVID: 1, STag: STagDrop,
 			ETSName: "default", QoSName: "default", ETS: &builtInETS, QoS: &builtInQoS,
 			FlowControl: FlowPFC, Metres: 100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3,
 			Mode: Auto, TX: TXAuto, LLDP: LLDPBoth, DCBX: PortDCBX{Version: DCBXOff, Role: Manual},
-			Peer: -1, Headroom: 16030 * 2048, Refresh: 32767, ControlAhead: 1,
+			FCoE: PortFCoE{Role: FCoEENode, MaxENodes: 64, MaxSessions: 256, MaxPending: 256},
+			Peer: -1, Headroom: 16030 * 2048, Parts: 1, Refresh: 32767, ControlAhead: 1,
 		}},
 	}
 	if got := values(mustParse(t, onePort)); !reflect.DeepEqual(got, want) {
@@ -198,6 +201,13 @@ dcbx:
     - {udp: 4791, priority: 3}
     - {port: 860, priority: 4}
     - {dscp: 0, priority: 0}
+fcoe:
+  instances:
+    - {name: a, vlan: 250, fc_map: 0EFC1d, fcfs: [00-11-22-33-44-55], age_multiplier: 3.7, spma: true}
+  max_fcfs: 2
+  max_enodes: 100
+  max_sessions: 200
+  max_pending: 50
 ports:
   - device: sw0
     speed: 2.5G
@@ -224,9 +234,10 @@ ports:
     default_cos: 5
     lldp: rxtx
     dcbx: {version: cee, role: upstream, willing: [app]}
-  - {device: sw1, speed: 500M, mode: copy, tx: resident, link: access, pvid: 7, lldp: tx}
-  - {device: sw2, speed: 400G, dcbx: {version: auto, role: upstream}}
-  - {device: sw3, speed: 0.1G}
+    fcoe: {role: trusted, max_enodes: 7, max_sessions: 8, max_pending: 9}
+  - {device: sw1, speed: 500M, mode: copy, tx: resident, link: access, pvid: 7, lldp: tx, fcoe: {role: vnp}}
+  - {device: sw2, speed: 400G, dcbx: {version: auto, role: upstream}, vlans: [1-249, 251-4094]}
+  - {device: sw3, speed: 0.1G, vlans: [1-249, 251-4094], fcoe: {role: trusted}}
 `
 
 // The profiles of everything.
@@ -252,6 +263,12 @@ var (
 	}
 )
 
+// The FIP snooping of everything.
+var fcoe = FCoE{MaxFCFs: 2, MaxENodes: 100, MaxSessions: 200, MaxPending: 50, Instances: []FCoEInstance{
+	{Name: "a", VLAN: 250, FCMap: 0x0efc1d, FCFs: []MAC{{0, 0x11, 0x22, 0x33, 0x44, 0x55}}, AgeMultiplier: 3.7,
+		SPMA: true},
+}}
+
 // The LLDP and DCBX of everything.
 var (
 	lldp = LLDP{
@@ -265,14 +282,21 @@ var (
 	}}
 )
 
-func TestEveryKey(t *testing.T) {
+// roceDomain is the QoS domain of everything.
+func roceDomain() QoSDomain {
 	qos := QoSDomain{
 		Name: "roce", Trust: TrustDSCP, PCPToCoS: []int{0, 0, 2, 3, 4, 5, 6, 7}, DSCPToCoS: nothing(64),
 		CoSToPCP: []int{0, 1, 2, 3, 4, 5, 7, 7}, CoSToDSCP: nothing(8),
 	}
 	qos.DSCPToCoS[26], qos.DSCPToCoS[48], qos.CoSToDSCP[6] = 3, 6, 48
+	return qos
+}
+
+func TestEveryKey(t *testing.T) {
+	qos := roceDomain()
 	port := Port{ // what all ports but the first have in common
-		MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 4094}}, PVID: 1, STag: STagDrop,
+		MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 249}, {251, 4094}}, PVID: 1, STag: STagDrop,
+		FCoE:        PortFCoE{Role: FCoEENode, MaxENodes: 64, MaxSessions: 200, MaxPending: 50},
 		FlowControl: FlowOff, LLDP: LLDPBoth, DCBX: PortDCBX{Version: DCBXOff, Role: Manual}, PFC: 0x18, kept: 0x18,
 		Metres: 100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3, TX: TXAuto,
 		ETSName: "default", QoSName: "default", ETS: &builtInETS, QoS: &builtInQoS, Peer: -1, Refresh: 400,
@@ -283,7 +307,8 @@ func TestEveryKey(t *testing.T) {
 	sw2.Device, sw2.Speed, sw2.InFlight, sw2.Mode, sw2.Worker = "sw2", 400e9, 2_500_000, Auto, 0
 	sw2.LinkSpeed, sw3.LinkSpeed = 400e9, 1e8
 	sw3.Device, sw3.Speed, sw3.Mode, sw3.Worker = "sw3", 1e8, Auto, 1
-	sw1.LLDP = LLDPTransmit
+	sw1.LLDP, sw1.FCoE.Role = LLDPTransmit, FCoEFCF
+	sw3.FCoE = PortFCoE{Role: FCoETrusted, MaxENodes: 100, MaxSessions: 200, MaxPending: 50}
 	sw2.DCBX = PortDCBX{Version: DCBXAuto, Role: Upstream, Willing: []DCBXFeature{FeatureETS, FeatureApp}}
 	want := Config{
 		Workers: []int{4, 6},
@@ -313,6 +338,7 @@ func TestEveryKey(t *testing.T) {
 		Metrics: Metrics{Listen: "[::1]:9000", WebConfig: "tls/web.yaml"},
 		LLDP:    lldp,
 		DCBX:    dcbx,
+		FCoE:    fcoe,
 		Ports: []Port{{
 			Device: "sw0", Speed: 25e8, LinkSpeed: 10e9, MTU: 3690, PeerMTU: 2158, Link: Trunk,
 			VLANs: []VLANRange{{100, 100}, {200, 299}}, PVID: 200,
@@ -323,11 +349,12 @@ func TestEveryKey(t *testing.T) {
 			InFlight: 32e3, Mode: ZeroCopy, TX: TXSocket, BusyPoll: true, Worker: 1, DefaultCoS: 5, Peer: -1,
 			Refresh: 400, LLDP: LLDPBoth, PFC: 0x18, kept: 0x18,
 			DCBX: PortDCBX{Version: DCBXCEE, Role: Upstream, Willing: []DCBXFeature{FeatureApp}},
+			FCoE: PortFCoE{Role: FCoETrusted, MaxENodes: 7, MaxSessions: 8, MaxPending: 9},
 		}, sw1, sw2, sw3},
 	}
 	got := values(mustParse(t, everything))
 	for i := range got.Ports {
-		got.Ports[i].Headroom = 0 // checked by TestHeadroomOfALink
+		got.Ports[i].Headroom, got.Ports[i].Parts = 0, 0 // checked by TestHeadroomOfALink and TestParts
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -641,7 +668,7 @@ func TestBridgeExampleShowsTheDefaults(t *testing.T) {
 	}
 	plain := mustParse(t, `
 workers: [1]
-memory: {buffers: 98304}
+memory: {buffers: 98304, buffer_size: 4KiB, cell: 2KiB}
 classes:
   - {cos: [3], name: storage, lossless: true, headroom: 33MB, xon: 2MB, xon_offset: 2MB}
   - {cos: [0, 1, 2, 4, 5], name: lan, alpha: 1/2, queue_alpha: 1}
@@ -666,11 +693,12 @@ dcbx:
     - {udp: 4791, priority: 5}
     - {port: 860, priority: 4}
     - {dscp: 46, priority: 5}
+fcoe: {instances: [{name: FSB, vlan: 2094}]}
 ports:
-  - {device: sw0, speed: 10G, dcbx: {role: upstream, willing: [ets, app]}}
-  - {device: sw1, speed: 10G}
-  - {device: sw2, speed: 10G}
-  - {device: sw3, speed: 10G, ets: lists}
+  - {device: sw0, speed: 10G, mtu: 2158, dcbx: {role: upstream, willing: [ets, app]}}
+  - {device: sw1, speed: 10G, vlans: [1-2093]}
+  - {device: sw2, speed: 10G, vlans: [1-2093]}
+  - {device: sw3, speed: 10G, mtu: 2158, ets: lists, fcoe: {role: fcf}}
 `)
 	if got, want := values(example), values(plain); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

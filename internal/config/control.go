@@ -2,11 +2,8 @@ package config
 
 import (
 	"fmt"
-	"path/filepath"
-	"strings"
 
-	"sluice/internal/config/plaintext"
-	"sluice/internal/config/schema"
+	"sluice/internal/config/scalar"
 )
 
 // DefaultSocket is the default path of the control socket.
@@ -34,43 +31,22 @@ func checkControl(d *decoder, c *Control) {
 	case c.Viewers == "" || !d.sound(&c.Socket, &c.Viewers):
 	case c.Socket == "":
 		d.fail(&c.Viewers, "viewers is set, but socket is none", "remove viewers, or set socket to a path")
-	case len(ViewSocket(c.Socket)) > longestSocket:
+	case len(ViewSocket(c.Socket)) > scalar.LongestSocket:
 		d.fail(&c.Socket,
 			fmt.Sprintf("a path of %d characters is too long with viewers, whose socket has the suffix %q",
 				len(c.Socket), viewSuffix),
-			fmt.Sprintf("write one of at most %d characters", longestSocket-len(viewSuffix)))
+			fmt.Sprintf("write one of at most %d characters", scalar.LongestSocket-len(viewSuffix)))
 	}
 }
 
 var controlKeys = []key[Control]{
 	optional("socket", DefaultSocket,
 		"the Unix socket on which the switch answers sluice show and other commands; none: no socket",
-		orNone(socketPath()), func(c *Control) *string { return &c.Socket }),
+		orNone(single(scalar.SocketPath())), func(c *Control) *string { return &c.Socket }),
 	optional("group", "",
 		"the group, by name or number, whose members have access besides root; default: that of the process",
 		name(32, "the name of a group"), func(c *Control) *string { return &c.Group }),
 	optional("viewers", "", "a second group, by name or number, whose members may read but give no commands; "+
 		"they connect to a socket of their own, with the suffix .view; default: no group",
 		name(32, "the name of a group"), func(c *Control) *string { return &c.Viewers }),
-}
-
-// longestSocket is the maximum length of the path of a Unix socket (sun_path in linux/un.h has 108
-// bytes, the last of them 0).
-const longestSocket = 107
-
-// socketPath reads the path of a Unix socket.
-func socketPath() codec[string] {
-	s := &schema.Schema{
-		Type: "string", Pattern: "^/" + plaintext.VisibleBut("") + "{0,105}" + plaintext.VisibleBut("/") + "$",
-		Form: "an absolute path of at most 107 characters",
-	}
-	return scalar(s, "write an absolute path of at most 107 characters, or none", func(text string) (string, string) {
-		switch {
-		case !filepath.IsAbs(text) || strings.HasSuffix(text, "/") || filepath.Clean(text) == "/":
-			return "", "is not the absolute path of a file"
-		case len(text) > longestSocket || strings.ContainsFunc(text, plaintext.Invisible):
-			return "", "can't be the path of a socket"
-		}
-		return filepath.Clean(text), ""
-	})
 }

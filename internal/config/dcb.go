@@ -143,16 +143,6 @@ func none(int) int          { return 0 }
 func off(int) bool          { return false }
 func itsETS(int) tsa        { return tsaETS }
 
-// onOff reads a switch.
-func onOff() codec[bool] {
-	return scalar(schema.OneOf([]string{"on", "off"}), "write on or off", func(text string) (bool, string) {
-		if text != "on" && text != "off" {
-			return false, "is neither on nor off"
-		}
-		return text == "on", ""
-	})
-}
-
 // checkPrioPFC refuses a CoS that is configured both by its class and by prio_pfc.
 func checkPrioPFC(d *decoder, c *Config) {
 	lossless := &c.PFC.prioPFC

@@ -4,13 +4,9 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
-	"sluice/internal/config/plaintext"
-	"sluice/internal/config/schema"
+	"sluice/internal/config/scalar"
 )
 
 // LLDP is what the switch tells its neighbours about itself (IEEE 802.1AB).
@@ -128,11 +124,11 @@ var lldpKeys = []key[LLDP]{
 	optional("hold", "4", "the number of intervals for which a peer keeps a message, but no longer than 65535s",
 		integer(1, 100), func(l *LLDP) *int { return &l.Hold }),
 	optional("system_name", "", "the name of the switch; default: the host name",
-		line(255), func(l *LLDP) *string { return &l.SystemName }),
+		single(scalar.Line(255)), func(l *LLDP) *string { return &l.SystemName }),
 	optional("system_description", "", "the description of the switch; default: Sluice and its version",
-		line(255), func(l *LLDP) *string { return &l.SystemDescription }),
+		single(scalar.Line(255)), func(l *LLDP) *string { return &l.SystemDescription }),
 	optional("management_address", "none", "the IP address at which the switch is managed; none: not sent",
-		orNone(address()), func(l *LLDP) *netip.Addr { return &l.Management }),
+		orNone(single(scalar.Address())), func(l *LLDP) *netip.Addr { return &l.Management }),
 }
 
 var dcbxKeys = []key[DCBX]{
@@ -150,7 +146,7 @@ var applicationsKeys = []key[Application]{
 		"iscsi (TCP port 3260) or rocev2 (UDP port 4791)",
 		choice("fcoe", "fip", "iscsi", "roce", "rocev2"), func(a *Application) *string { return &a.keys.name }),
 	optional("ethertype", "", "instead of protocol: the EtherType of its frames, such as 0x8906",
-		etherType(), func(a *Application) *uint16 { return &a.keys.ethertype }),
+		single(scalar.EtherType()), func(a *Application) *uint16 { return &a.keys.ethertype }),
 	optional("tcp", "", "instead of protocol: the TCP or SCTP port",
 		integer[uint16](1, 65535), func(a *Application) *uint16 { return &a.keys.tcp }),
 	optional("udp", "", "instead of protocol: the UDP or DCCP port",
@@ -173,56 +169,6 @@ var portDCBXKeys = []key[PortDCBX]{
 	optional("willing", "", "upstream: what the port takes from its peer; "+
 		"default: all, but pfc only with flow_control: auto",
 		list(0, 3, choice(FeaturePFC, FeatureETS, FeatureApp)), func(x *PortDCBX) *[]DCBXFeature { return &x.Willing }),
-}
-
-// line reads one line of text that is sent in a TLV of at most a number of bytes.
-func line(longest int) codec[string] {
-	form := fmt.Sprintf("a line of 1 to %d bytes", longest)
-	pattern := fmt.Sprintf("^%s{1,%d}$", plaintext.VisibleBut(""), longest)
-	s := &schema.Schema{Type: nameTypes, Pattern: pattern, Form: form}
-	return scalar(s, "write "+form, func(text string) (string, string) {
-		if text == "" || len(text) > longest {
-			return "", fmt.Sprintf("has %d bytes", len(text))
-		}
-		if !utf8.ValidString(text) || strings.ContainsFunc(text, plaintext.Invisible) {
-			return "", "contains invisible characters"
-		}
-		return text, ""
-	})
-}
-
-// address reads an IP address.
-func address() codec[netip.Addr] {
-	s := &schema.Schema{Type: "string", Pattern: `^[0-9A-Fa-f.:]+$`, Form: "an IP address"}
-	return scalar(s, "write an address like 192.0.2.1 or 2001:db8::1", func(text string) (netip.Addr, string) {
-		ip, err := netip.ParseAddr(text)
-		if err != nil || ip.Zone() != "" || ip.IsUnspecified() {
-			return netip.Addr{}, "is not the IP address of a host"
-		}
-		return ip, ""
-	})
-}
-
-// leastEtherType is the lowest EtherType: lower values are lengths (IEEE 802.3).
-const leastEtherType = 0x600
-
-// etherType reads an EtherType, in hexadecimal with 0x in front or in decimal.
-func etherType() codec[uint16] {
-	lowest, highest := float64(leastEtherType), 65535.0
-	hex := &schema.Schema{Type: "string", Pattern: "^0x(0?[6-9A-Fa-f][0-9A-Fa-f]{2}|[1-9A-Fa-f][0-9A-Fa-f]{3})$"}
-	s := schema.Either(hex, &schema.Schema{Type: "integer", Minimum: &lowest, Maximum: &highest})
-	s.Form = "an EtherType from 0x600 to 0xffff"
-	return scalar(s, "write "+s.Form, func(text string) (uint16, string) {
-		digits, base := text, 10
-		if hex, ok := strings.CutPrefix(text, "0x"); ok && len(hex) <= 4 {
-			digits, base = hex, 16
-		}
-		value, err := strconv.ParseUint(digits, base, 16)
-		if err != nil || value < leastEtherType || base == 10 && text[0] == '0' {
-			return 0, "is not an EtherType"
-		}
-		return uint16(value), ""
-	})
 }
 
 // checkDCBX applies the rules for DCBX, which needs LLDP, and fills in what ports are willing to

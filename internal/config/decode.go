@@ -202,21 +202,6 @@ func spoil[V any](d *decoder, c codec[V], v *V) {
 	}
 }
 
-// scalar reads a single value. parse returns what is wrong with a text, "" if nothing is.
-func scalar[V any](s *schema.Schema, remedy string, parse func(text string) (v V, problem string)) codec[V] {
-	return codec[V]{schema: s.Remedied(remedy), read: func(d *decoder, n *yaml.Node, label string, v *V) bool {
-		if n.Kind != yaml.ScalarNode {
-			return d.refuse(n, label+" is not a single value", remedy)
-		}
-		value, problem := parse(n.Value)
-		if problem != "" {
-			return d.refuse(n, fmt.Sprintf("%s %s %s", label, quote(n.Value), problem), remedy)
-		}
-		*v = value
-		return true
-	}}
-}
-
 // list reads a list of atLeast to atMost items.
 func list[V any](atLeast, atMost int, item codec[V]) codec[[]V] {
 	s := &schema.Schema{Type: "array", Items: item.schema, MinItems: atLeast, MaxItems: atMost}

@@ -35,14 +35,14 @@ func checkVLANs(d *decoder, c *Config, p *Port) {
 	case p.Link == Access && slices.ContainsFunc(p.VLANs, func(r VLANRange) bool { return r != own }):
 		d.fail(&p.VLANs, fmt.Sprintf("access port %s has other vlans than its pvid, %d", p.Device, p.PVID),
 			`remove vlans and set pvid, or set "link: trunk"`)
-	case !p.member(p.PVID):
+	case !p.Member(p.PVID):
 		d.fail(&p.PVID, fmt.Sprintf("pvid %d is not among the port's vlans", p.PVID),
 			"add it to vlans, or set pvid to one of them")
 	}
 }
 
-// member reports whether a port is a member of a VLAN.
-func (p *Port) member(vid uint16) bool {
+// Member reports whether a port is a member of a VLAN.
+func (p *Port) Member(vid uint16) bool {
 	return slices.ContainsFunc(p.VLANs, func(r VLANRange) bool { return r.First <= vid && vid <= r.Last })
 }
 
@@ -164,7 +164,7 @@ func checkStaticPort(d *decoder, c *Config, s *StaticEntry) {
 		return
 	}
 	p := &c.Ports[s.Port]
-	if d.sound(&s.VLAN, &p.VLANs, &p.PVID) && !p.member(s.VLAN) {
+	if d.sound(&s.VLAN, &p.VLANs, &p.PVID) && !p.Member(s.VLAN) {
 		d.fail(&s.VLAN, fmt.Sprintf("port %s is not in VLAN %d", s.Device, s.VLAN),
 			"add it to the vlans of the port, or choose one of them")
 	}

@@ -1,15 +1,12 @@
 package config
 
 import (
-	"fmt"
-	"net"
-	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v4"
 
 	"sluice/cells/headroom"
-	"sluice/internal/config/plaintext"
+	"sluice/internal/config/scalar"
 	"sluice/internal/config/schema"
 )
 
@@ -20,8 +17,8 @@ const (
 	maxPorts    = 1024
 	maxProfiles = 64
 	maxTable    = 1 << 20
-	maxFrames   = 1_000_000_000                         // a second
-	maxMTU      = 65536 - BufferReserve - FrameOverhead // of the largest buffers
+	maxFrames   = 1_000_000_000 // a second
+	maxMTU      = 9500          // bytes; no larger one was tried
 )
 
 var fileKeys = []key[Config]{
@@ -52,6 +49,8 @@ var fileKeys = []key[Config]{
 		mapping("lldp", lldpKeys), func(c *Config) *LLDP { return &c.LLDP }),
 	optional("dcbx", "{}", "how ports with dcbx agree with their peers on PFC, ETS and applications",
 		mapping("dcbx", dcbxKeys), func(c *Config) *DCBX { return &c.DCBX }),
+	optional("fcoe", "{}", "FIP snooping: which hosts may reach which FCoE forwarders (FCFs)",
+		mapping("fcoe", fcoeKeys), func(c *Config) *FCoE { return &c.FCoE }),
 	required("ports", "the devices that are the switch's ports",
 		list(1, maxPorts, mapping("port", portKeys)), func(c *Config) *[]Port { return &c.Ports }),
 }
@@ -66,7 +65,8 @@ var memoryKeys = []key[Memory]{
 	optional("profile", "generic", "the switch model whose cell and port_buffer are the defaults",
 		choice(Generic, Nexus5000, Nexus2000), func(m *Memory) *MemoryProfile { return &m.Profile }),
 	optional("cell", "", "the unit of accounting; a frame uses whole cells; default: that of the profile; "+
-		"buffer_size with generic",
+		"with generic buffer_size, or if the mtu of some port needs several buffers for a frame, "+
+		"the least that each of them holds: 1664B of 2048B, 3328B of 4096B, which is also the maximum then",
 		size("64B", "65535B"), func(m *Memory) *int { return &m.Cell }),
 	optional("port_buffer", "", "the memory that all frames of a port may use together; none: no limit; "+
 		"default: that of the profile",
@@ -145,7 +145,7 @@ var etsKeys = []key[ETSProfile]{
 
 var groupKeys = []key[PriorityGroup]{
 	required("pg", "the number of the priority group, 0 to 7, or 15 for the group that is sent before all others",
-		groupNumber(), func(g *PriorityGroup) *int { return &g.PG }),
+		single(scalar.GroupNumber()), func(g *PriorityGroup) *int { return &g.PG }),
 	required("cos", "the CoS values of the group, such as [0, 1, 2, 4, 5]",
 		list(1, 8, integer(0, 7)), func(g *PriorityGroup) *[]int { return &g.CoS }),
 	optional("name", "", "the name of the group in reports; default: pg and its number",
@@ -198,7 +198,7 @@ var pfcKeys = []key[PFC]{
 		boolean(), func(p *PFC) *bool { return &p.Enabled }),
 	optional("prio_pfc", "", "as with `dcb pfc`: on for each lossless CoS; a CoS that is in no class gets one; "+
 		"default: as in classes",
-		table(8, onOff(), off), func(p *PFC) *[]bool { return &p.prioPFC }),
+		table(8, single(scalar.OnOff()), off), func(p *PFC) *[]bool { return &p.prioPFC }),
 	optional("quanta", "65535", "the duration of a pause, in units of 512 bit times of the link",
 		integer[uint16](2, 65535), func(p *PFC) *uint16 { return &p.Quanta }),
 	optional("refresh", "", "the quanta after which a pause is repeated; default: half of quanta, "+
@@ -240,10 +240,10 @@ var forwardingKeys = []key[Forwarding]{
 
 var metricsKeys = []key[Metrics]{
 	optional("listen", "127.0.0.1:9473", "the address and port that serve /metrics; none: not served",
-		orNone(listener()), func(m *Metrics) *string { return &m.Listen }),
+		orNone(single(scalar.Listener())), func(m *Metrics) *string { return &m.Listen }),
 	optional("web_config", "none", "a file with settings for TLS and passwords, "+
 		"in the format of Prometheus exporters (exporter-toolkit); a relative path starts at this file",
-		orNone(path()), func(m *Metrics) *string { return &m.WebConfig }),
+		orNone(single(scalar.Path())), func(m *Metrics) *string { return &m.WebConfig }),
 }
 
 var staticKeys = []key[StaticEntry]{
@@ -275,7 +275,8 @@ var portKeys = []key[Port]{
 		rate("1M", "400G"), func(p *Port) *uint64 { return &p.LinkSpeed }),
 	optional("mtu", "1500",
 		"frames longer than this and 18 bytes of header and tag, or 22 with s_tag: pcp, are dropped; "+
-			"the device needs this MTU, or 4 more with s_tag: pcp",
+			"the device needs this MTU, or 4 more with s_tag: pcp; frames longer than a buffer of memory.buffer_size "+
+			"holds, 1664 or 3712 bytes, occupy several, which needs Linux 6.6",
 		integer(68, maxMTU), func(p *Port) *int { return &p.MTU }),
 	optional("peer_mtu", "", "the same for frames of lossless classes; a lower value needs less headroom; default: mtu",
 		integer(68, maxMTU), func(p *Port) *int { return &p.PeerMTU }),
@@ -306,8 +307,10 @@ var portKeys = []key[Port]{
 		choice(LLDPBoth, LLDPTransmit, LLDPReceive, LLDPOff), func(p *Port) *LLDPMode { return &p.LLDP }),
 	optional("dcbx", "{}", "data center bridging exchange: the port and its peer agree on PFC, ETS and applications",
 		mapping("dcbx of a port", portDCBXKeys), func(p *Port) *PortDCBX { return &p.DCBX }),
+	optional("fcoe", "{}", "FIP snooping on the port; it has an effect in FCoE VLANs, see fcoe.instances",
+		mapping("fcoe of a port", portFCoEKeys), func(p *Port) *PortFCoE { return &p.FCoE }),
 	optional("cable", "100m", "the length of the cable to the peer",
-		length("0m", "100km"), func(p *Port) *float64 { return &p.Metres }),
+		single(scalar.Length("0m", "100km")), func(p *Port) *float64 { return &p.Metres }),
 	optional("medium", "fibre", "the material of the cable",
 		choice(headroom.Fibre, headroom.Copper), func(p *Port) *headroom.Medium { return &p.Medium }),
 	optional("response", "", "how much longer than the standard allows it may take to stop the peer, "+
@@ -333,113 +336,6 @@ var portKeys = []key[Port]{
 		integer[uint8](0, 7), func(p *Port) *uint8 { return &p.DefaultCoS }),
 }
 
-// nameTypes are the types that YAML gives names: some are numbers.
-var nameTypes = []string{"string", "integer"}
-
-// name reads a name that can be a label of counters.
-func name(longest int, what string) codec[string] {
-	form := fmt.Sprintf("1 to %d characters, none of them a space or a quote", longest)
-	s := &schema.Schema{Type: nameTypes, Pattern: fmt.Sprintf(`^[!#-&(-\[\]-_a-~]{1,%d}$`, longest), Form: form}
-	return scalar(s, what+" has "+form, func(text string) (string, string) {
-		if text == "" || len(text) > longest {
-			return "", fmt.Sprintf("has %d characters", len(text))
-		}
-		for _, r := range text {
-			if r <= ' ' || r > '~' || strings.ContainsRune("\"'`\\", r) {
-				return "", fmt.Sprintf("contains %q", r)
-			}
-		}
-		return text, ""
-	})
-}
-
-// device reads a name that Linux accepts for a network device (dev_valid_name in net/core/dev.c).
-func device() codec[string] {
-	s := &schema.Schema{Type: nameTypes, Pattern: `^[!-.0-9;-~]{1,15}$`, Form: "the name of a network device"}
-	return scalar(s, "write the name that `ip link` shows, at most 15 characters", func(text string) (string, string) {
-		switch {
-		case text == "" || text == "." || text == ".." || len(text) > 15:
-			return "", "is not a device name"
-		case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == '/' || r == ':' || r > '~' }):
-			return "", "is not a device name"
-		}
-		return text, ""
-	})
-}
-
-// listener reads an address to listen on.
-func listener() codec[string] {
-	s := &schema.Schema{Type: "string", Pattern: `^([0-9.]+|\[[0-9A-Fa-f:.]+\])?:[1-9][0-9]{0,4}$`,
-		Form: "an IP address and a port, like 127.0.0.1:9473"}
-	return scalar(s, "write an address and a port like 127.0.0.1:9473 or [::1]:9473; without an address, as in "+
-		":9473, it listens at all addresses, open to everyone who reaches them",
-		func(text string) (string, string) {
-			host, port, err := net.SplitHostPort(text)
-			if err != nil {
-				return "", "is not an address with a port"
-			}
-			if number, problem := digits(port); problem != "" || number < 1 || number > 65535 {
-				return "", "has no port from 1 to 65535"
-			}
-			if host != "" && net.ParseIP(host) == nil {
-				return "", "has no IP address before the port"
-			}
-			return text, ""
-		})
-}
-
-// path reads the name of a file.
-func path() codec[string] {
-	s := &schema.Schema{Type: "string", Pattern: "^" + plaintext.VisibleBut("") + "+$", Form: "the name of a file"}
-	return scalar(s, "write the name of a file", func(text string) (string, string) {
-		if text == "" || strings.ContainsFunc(text, plaintext.Invisible) {
-			return "", "is not the name of a file"
-		}
-		return text, ""
-	})
-}
-
-// unicast reads a unicast MAC address.
-func unicast() codec[MAC] {
-	s := &schema.Schema{
-		Type: "string",
-		Pattern: `^[0-9A-Fa-f][02468ACEace]` +
-			`((:[0-9A-Fa-f]{2}){5}|(-[0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{2}(\.[0-9A-Fa-f]{4}){2})$`,
-		Form: "a unicast MAC address",
-	}
-	return scalar(s, "write a unicast address, such as 02:00:00:00:00:01", func(text string) (MAC, string) {
-		address, err := net.ParseMAC(text)
-		switch {
-		case err != nil || len(address) != len(MAC{}):
-			return MAC{}, "is not a MAC address"
-		case address[0]&1 == 1:
-			return MAC{}, "is a group address"
-		case MAC(address) == MAC{}:
-			return MAC{}, "is the all-zero address"
-		}
-		return MAC(address), ""
-	})
-}
-
-// groupNumber reads the number of a priority group. 8 to 14 are reserved (DCBX of CEE, priority
-// group sub-TLV).
-func groupNumber() codec[int] {
-	s := schema.OneOf([]string{"0", "1", "2", "3", "4", "5", "6", "7", "15"})
-	return scalar(s, "write 0 to 7 for a group with a weight, or 15 for the group that is sent before all others",
-		func(text string) (int, string) {
-			number, problem := digits(text)
-			switch {
-			case problem != "":
-				return 0, problem
-			case number > 7 && number < StrictGroup:
-				return 0, "is reserved"
-			case number > StrictGroup:
-				return 0, "is out of range"
-			}
-			return number, ""
-		})
-}
-
 // wire reads a pair of devices.
 func wire() codec[Wire] {
 	s := &schema.Schema{Type: "array", Items: device().schema, MinItems: 2, MaxItems: 2,
@@ -452,31 +348,4 @@ func wire() codec[Wire] {
 		two := read(d, n.Content[1], device(), "device", &v[1])
 		return one && two
 	}}
-}
-
-// vlanRange reads one VLAN, a range of them, or all.
-func vlanRange() codec[VLANRange] {
-	vlan := &schema.Schema{Type: "integer", Minimum: new(1.0), Maximum: new(4094.0)}
-	s := schema.Either(vlan, &schema.Schema{Type: "string", Pattern: `^(all|[1-9][0-9]{0,3}-[1-9][0-9]{0,3})$`})
-	s.Form = "a VLAN from 1 to 4094, a range such as 200-299, or all"
-	return scalar(s, "write 100, 200-299 or all; VLANs are 1 to 4094", func(text string) (VLANRange, string) {
-		if text == "all" {
-			return VLANRange{1, 4094}, ""
-		}
-		from, to, isRange := strings.Cut(text, "-")
-		if !isRange {
-			to = from
-		}
-		first, problem1 := digits(from)
-		last, problem2 := digits(to)
-		switch {
-		case problem1+problem2 != "":
-			return VLANRange{}, "is neither a VLAN nor a range"
-		case first < 1 || last > 4094:
-			return VLANRange{}, "is out of range"
-		case first > last:
-			return VLANRange{}, "ends before it starts"
-		}
-		return VLANRange{uint16(first), uint16(last)}, ""
-	})
 }

@@ -183,9 +183,10 @@ func (p *Port) longestResponse(quanta uint16, refresh int) time.Duration {
 
 // RingTime returns how long frames may wait in a receive ring with a given number of entries when
 // the shortest frames arrive at the rate of the link. The ring must also hold what arrives
-// afterwards, from when the peer is told to stop until its last frame.
+// afterwards, from when the peer is told to stop until its last frame. Each buffer of a frame takes
+// an entry, and a frame is lost unless all of its buffers find one.
 func (p *Port) RingTime(entries int) time.Duration {
-	return p.lasts(max(0, (entries-1)*shortestSlot-window(p.Calculation(anyCell, 0))))
+	return p.lasts(max(0, (entries-p.Parts)*shortestSlot-window(p.Calculation(anyCell, 0))))
 }
 
 // PauseTime returns how long a pause of a number of quanta lasts.

@@ -107,7 +107,7 @@ func TestHeadroomOfALink(t *testing.T) {
 		{80, "3", fcoe, 436},                                  // frames of 85 bytes, 105 on the wire, take two cells
 		{160, "3", fcoe + ", flow_control: off", 1},
 	} {
-		text := fmt.Sprintf("memory: {buffer_size: 16KiB, cell: %dB}\nclasses: [{cos: [%s], lossless: "+
+		text := fmt.Sprintf("memory: {buffer_size: 4KiB, cell: %dB}\nclasses: [{cos: [%s], lossless: "+
 			"true}]\nports: [{device: sw0, %s}]\n",
 			test.cell, test.cos, test.port)
 		if p := mustParse(t, text).Ports[0]; p.Headroom != test.headroom*test.cell {
@@ -119,7 +119,7 @@ func TestHeadroomOfALink(t *testing.T) {
 // TestHeadroomWithSTags: with S-tags, the frames of both ends may be 4 bytes longer.
 func TestHeadroomWithSTags(t *testing.T) {
 	for _, mtu := range []int{1500, 3000, 9190} {
-		text := "memory: {buffer_size: 16KiB, cell: 160B}\nports: [{device: sw0, speed: 10G, response: 0s, mtu: %d, " +
+		text := "memory: {buffer_size: 4KiB, cell: 160B}\nports: [{device: sw0, speed: 10G, response: 0s, mtu: %d, " +
 			"peer_mtu: %d, s_tag: %s}]\n"
 		with := mustParse(t, fmt.Sprintf(text, mtu, mtu-100, STagPCP)).Ports[0]
 		longer := mustParse(t, fmt.Sprintf(text, mtu+4, mtu-96, STagDrop)).Ports[0]
@@ -132,13 +132,13 @@ func TestHeadroomWithSTags(t *testing.T) {
 // Longer cables, longer frames, higher speeds and slower software never need less headroom.
 func TestHeadroomGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		cell := rapid.IntRange(64, 4096).Draw(t, "cell")
+		cell := rapid.IntRange(64, 3328).Draw(t, "cell")
 		var keys [2][]any
 		for _, key := range []struct {
 			name string
 			low  int
 			high int
-		}{{"speed", 1, 9999}, {"mtu", 1500, 3694}, {"peer_mtu", 68, 1500}, {"cable", 0, 99}, {"response", 0, 999},
+		}{{"speed", 1, 9999}, {"mtu", 1500, 9500}, {"peer_mtu", 68, 1500}, {"cable", 0, 99}, {"response", 0, 999},
 			{"in_flight", 2, 999}} {
 			less := rapid.IntRange(key.low, key.high).Draw(t, key.name)
 			keys[0], keys[1] = append(keys[0], less),
@@ -453,4 +453,65 @@ func TestPausesHold(t *testing.T) {
 			t.Fatalf("a refresh after %d quanta is early enough, and %d should be the latest", later, latest)
 		}
 	})
+}
+
+// TestParts: how many buffers a frame of maximum length occupies, and the default cell, which is a
+// buffer, or what each of several buffers holds at least. A port with long frames changes the cell
+// for all.
+func TestParts(t *testing.T) {
+	for _, test := range []struct {
+		size, mtu  string
+		more       string // of the port
+		parts      int
+		cell       int
+		ofProfiles bool // the cell is that of a profile
+	}{
+		{"2048B", "1500", "", 1, 2048, false},
+		{"2048B", "1646", "", 1, 2048, false},
+		{"2048B", "1642", "s_tag: pcp", 1, 2048, false},
+		{"2048B", "1643", "s_tag: pcp", 2, 1664, false},
+		{"2048B", "1647", "", 2, 1664, false},
+		{"2048B", "3310", "", 2, 1664, false},
+		{"2048B", "3311", "", 3, 1664, false},
+		{"2048B", "9000", "", 6, 1664, false},
+		{"4096B", "3694", "", 1, 4096, false},
+		{"4096B", "3695", "", 2, 3328, false},
+		{"4096B", "4200", "", 2, 3328, false},
+		{"4096B", "6638", "", 2, 3328, false},
+		{"4096B", "6639", "", 3, 3328, false},
+		{"4096B", "9216", "", 3, 3328, false},
+		{"4096B", "9500", "s_tag: pcp", 3, 3328, false},
+		{"8192B", "9500", "", 2, 7424, false},
+		{"16KiB", "9500", "", 1, 16384, false},
+		{"4096B", "9216", "", 3, 160, true},
+	} {
+		profile := Generic
+		if test.ofProfiles {
+			profile = Nexus5000
+		}
+		c := mustParse(t, fmt.Sprintf("memory: {buffer_size: %s, profile: %s}\nports: [{device: sw0, speed: 1G}, "+
+			"{device: sw1, speed: 1G, mtu: %s, %s}]\n", test.size, profile, test.mtu, test.more))
+		if p := c.Ports[1]; p.Parts != test.parts || c.Memory.Cell != test.cell || c.Ports[0].Parts != 1 {
+			t.Errorf("mtu %s in buffers of %s: %d buffers, want %d; cells of %d bytes, want %d", test.mtu, test.size,
+				p.Parts, test.parts, c.Memory.Cell, test.cell)
+		}
+	}
+}
+
+// TestRingTime: each buffer of a frame takes an entry of the ring, and the shortest frames fill it
+// first. So all that long frames cost are the entries that the longest one needs at once.
+func TestRingTime(t *testing.T) {
+	const entries = 1024
+	port := func(buffer string) Port {
+		return mustParse(t, "memory: {buffer_size: "+buffer+"}\nports: [{device: sw0, speed: 10G, mtu: 9000, "+
+			"response: 0s, in_flight: 2KB}]\n").Ports[0]
+	}
+	whole, parts := port("16KiB"), port("2048B")
+	if whole.Parts != 1 || parts.Parts != 6 {
+		t.Fatalf("%d and %d buffers", whole.Parts, parts.Parts)
+	}
+	a, b := whole.RingTime(entries), parts.RingTime(entries)
+	if less := a - b; b <= 0 || less < 5*84*8/10-1 || less > 5*84*8/10+1 { // ns at 10G
+		t.Errorf("whole frames %v, frames of six buffers %v; want five of the shortest frames less", a, b)
+	}
 }

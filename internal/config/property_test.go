@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"math/bits"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -15,56 +14,12 @@ import (
 	"time"
 	"unicode"
 
-	"go.yaml.in/yaml/v4"
 	"pgregory.net/rapid"
 
 	"sluice/cells"
 	"sluice/cells/headroom"
 	"sluice/internal/prose"
 )
-
-// readText has a codec read a scalar.
-func readText[V any](c codec[V], text string) (v V, ok bool) {
-	d := &decoder{source: source{at: make(map[any]position)}, unsound: make(map[any]bool)}
-	ok = read(d, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}, c, "value", &v)
-	return v, ok
-}
-
-// Decimal numbers are plain: no exponent, no sign, no leading 0.
-func TestDecimal(t *testing.T) {
-	for text, want := range map[string]float64{"1": 1, "1.5": 1.5, "99.999": 99.999, "100": 100, "100.00": 100,
-		"1.000001": 1.000001} {
-		if got, ok := readText(decimal(1, 100), text); got != want || !ok {
-			t.Errorf("%s is read as %g", text, got)
-		}
-	}
-	for _, text := range []string{
-		"", ".", "1.", ".5", "0.99", "100.01", "-1", "+2", "01", "1e1", "0x2", "NaN", "Inf", "1,5", " 2", "1.2.3",
-		strings.Repeat("9", 999),
-	} {
-		if _, ok := readText(decimal(1, 100), text); ok {
-			t.Errorf("%q is accepted", text)
-		}
-	}
-}
-
-// The words for alpha are exactly the powers of two from 2^-7 to 2^3, in lowest terms.
-func TestAlpha(t *testing.T) {
-	for numerator := range 200 {
-		for denominator := 1; denominator < 300; denominator++ {
-			text := fmt.Sprint(numerator)
-			if denominator > 1 {
-				text = fmt.Sprintf("%d/%d", numerator, denominator)
-			}
-			powers := bits.OnesCount(uint(numerator)) == 1 && bits.OnesCount(uint(denominator)) == 1
-			allowed := powers && numerator <= 8 && denominator <= 128 && min(numerator, denominator) == 1
-			value, ok := readText(alpha(), text)
-			if ok != allowed || ok && value*denominator != numerator*cells.AlphaUnit {
-				t.Errorf("%s is read as %d/%d, %v", text, value, cells.AlphaUnit, ok)
-			}
-		}
-	}
-}
 
 // A Config that is written to a file is read as the same Config.
 func TestRoundTrip(t *testing.T) {
@@ -80,7 +35,7 @@ func TestRoundTrip(t *testing.T) {
 		for i := range v.Ports {
 
 			p := &v.Ports[i]
-			p.Headroom, p.ControlAhead, p.PFC, p.kept = 0, 0, 0, 0 // not in the file
+			p.Headroom, p.Parts, p.ControlAhead, p.PFC, p.kept = 0, 0, 0, 0, 0 // not in the file
 		}
 		if !reflect.DeepEqual(v, want) {
 			t.Fatalf("got  %+v\nwant %+v\nin:\n%s", v, want, text)
@@ -148,6 +103,7 @@ func drawConfig(t *rapid.T) Config {
 	drawRefresh(t, &c, lossless)
 	drawDCBX(t, &c)
 	c.Forwarding.Static = drawStatic(t, c.Ports)
+	drawFCoE(t, &c)
 	c.Metrics.Listen = rapid.SampledFrom([]string{"", "127.0.0.1:9473", ":1", "[::]:65535"}).Draw(t, "listen")
 	if !slices.ContainsFunc(c.Classes, func(class Class) bool { return class.Lossless && class.Headroom == 0 }) {
 		// Enough for eight of the headrooms that drawClass draws.
@@ -165,7 +121,10 @@ func drawPort(t *rapid.T, c *Config, n int, lossless bool) Port {
 	if sTag == STagPCP {
 		overhead += 4
 	}
-	mtu := number(68, c.Memory.BufferSize-BufferReserve-overhead, "mtu")
+	mtu := number(68, maxMTU, "mtu")
+	if c.Memory.Cell > c.Memory.Part() {
+		mtu = min(mtu, c.Memory.Whole()-overhead)
+	}
 	p := Port{
 		STag:   sTag,
 		Device: fmt.Sprint("sw", n), Speed: rapid.Uint64Range(1e3, 400e6).Draw(t, "speed") * 1e3, MTU: mtu,
@@ -218,7 +177,7 @@ func drawDCBX(t *rapid.T, c *Config) {
 	}
 	for i, priority := range rapid.SliceOfN(rapid.Uint8Range(0, 7), 0, 10).Draw(t, "applications") {
 		c.DCBX.Applications = append(c.DCBX.Applications,
-			Application{Selector: uint8(1 + i%5), Protocol: uint16(leastEtherType + i), Priority: priority})
+			Application{Selector: uint8(1 + i%5), Protocol: uint16(0x600 + i), Priority: priority})
 		if a := &c.DCBX.Applications[i]; a.Selector == 5 {
 			a.Protocol = uint16(i)
 		}
@@ -241,6 +200,44 @@ func drawDCBX(t *rapid.T, c *Config) {
 			p.DCBX.Willing = order[:rapid.IntRange(0, len(order)).Draw(t, "features")]
 		}
 	}
+}
+
+// drawFCoE draws FIP snooping, for a Config in bridge mode whose VLANs are known.
+func drawFCoE(t *rapid.T, c *Config) {
+	limit := func(label string) int { return rapid.IntRange(1, maxFCoE).Draw(t, label) }
+	c.FCoE = FCoE{MaxFCFs: rapid.IntRange(1, 1024).Draw(t, "max_fcfs"), MaxENodes: limit("max_enodes"),
+		MaxSessions: limit("max_sessions"), MaxPending: limit("max_pending"), Instances: []FCoEInstance{}}
+	vlans := make(map[uint16]bool)
+	static := func(vlan uint16) bool {
+		return slices.ContainsFunc(c.Forwarding.Static, func(s StaticEntry) bool { return s.VLAN == vlan })
+	}
+	for i := range c.Ports {
+		p := &c.Ports[i]
+		p.FCoE.Role = rapid.SampledFrom([]FCoERole{FCoEENode, FCoEFCF, FCoETrusted}).Draw(t, "role")
+		p.FCoE.MaxENodes, p.FCoE.MaxSessions = min(portENodes, c.FCoE.MaxENodes), min(portSessions, c.FCoE.MaxSessions)
+		p.FCoE.MaxPending = min(portPending, c.FCoE.MaxPending)
+		if p.FCoE.Role != FCoEFCF {
+			p.FCoE.MaxENodes, p.FCoE.MaxSessions = limit("max_enodes of a port"), limit("max_sessions of a port")
+			p.FCoE.MaxPending = limit("max_pending of a port")
+		}
+		vlan := p.VLANs[0].First
+		short := func(p Port) bool { return p.Member(vlan) && min(p.MTU, p.PeerMTU) < FCoEMTU }
+		if c.Memory.BufferSize > 2048 && !vlans[vlan] && !static(vlan) && !slices.ContainsFunc(c.Ports, short) &&
+			rapid.Bool().Draw(t, "FCoE VLAN") {
+			vlans[vlan] = true
+			c.FCoE.Instances = append(c.FCoE.Instances, drawInstance(t, vlan))
+		}
+	}
+}
+
+func drawInstance(t *rapid.T, vlan uint16) FCoEInstance {
+	in := FCoEInstance{Name: fmt.Sprint("fsb", vlan), VLAN: vlan, SPMA: rapid.Bool().Draw(t, "spma"),
+		FCMap:         0x0efc00 + uint32(rapid.Byte().Draw(t, "fc_map")),
+		AgeMultiplier: float64(rapid.IntRange(25, 50).Draw(t, "age_multiplier")) / 10, FCFs: []MAC{}}
+	for i := range rapid.Byte().Draw(t, "fcfs") % 4 {
+		in.FCFs = append(in.FCFs, MAC{2, 0, 0, 0, 1, i})
+	}
+	return in
 }
 
 // drawRefresh draws when pauses are repeated. Ports whose pauses are too short for that get no flow
@@ -354,25 +351,35 @@ func write(c *Config) string {
 		writeClass(&b, &c.Classes[i])
 	}
 	writeDCBX(&b, c)
+	writeFCoE(&b, &c.FCoE)
 	b.WriteString("ports:\n")
-	for _, p := range c.Ports {
-		fmt.Fprintf(&b, "- {device: %s, speed: %dK, link_speed: %dK, mtu: %d, peer_mtu: %d, vlans: [%d-%d], pvid: "+
-			"%d, in_flight: %dB, mode: %s, worker: %d, default_cos: %d",
-			p.Device, p.Speed/1000, p.LinkSpeed/1000, p.MTU, p.PeerMTU, p.VLANs[0].First, p.VLANs[0].Last, p.PVID,
-			p.InFlight, p.Mode, p.Worker, p.DefaultCoS)
-		fmt.Fprintf(&b,
-			", link: %s, mac_limit: %s, ets: %s, qos: %s, storm: {broadcast: %s, multicast: %s, unknown: %s}", p.Link,
-			orNoneText(p.MACLimit), p.ETSName, p.QoSName, orNoneText(p.Storm.Broadcast), orNoneText(p.Storm.Multicast),
-			orNoneText(p.Storm.Unknown))
-		fmt.Fprintf(&b, ", flow_control: %s, cable: %.3fm, medium: %s, response: %dns, tx: %s, s_tag: %s",
-			p.FlowControl, p.Metres, p.Medium, p.Response, p.TX, p.STag)
-		fmt.Fprintf(&b, ", lldp: %s, dcbx: {version: %s, role: %s", p.LLDP, p.DCBX.Version, p.DCBX.Role)
-		if p.DCBX.Role == Upstream {
-			fmt.Fprintf(&b, ", willing: [%s]", prose.Join(p.DCBX.Willing, ", "))
-		}
-		b.WriteString("}}\n")
+	for i := range c.Ports {
+		writePort(&b, &c.Ports[i])
 	}
 	return b.String()
+}
+
+func writePort(b *strings.Builder, p *Port) {
+	fmt.Fprintf(b, "- {device: %s, speed: %dK, link_speed: %dK, mtu: %d, peer_mtu: %d, vlans: [%d-%d], pvid: "+
+		"%d, in_flight: %dB, mode: %s, worker: %d, default_cos: %d",
+		p.Device, p.Speed/1000, p.LinkSpeed/1000, p.MTU, p.PeerMTU, p.VLANs[0].First, p.VLANs[0].Last, p.PVID,
+		p.InFlight, p.Mode, p.Worker, p.DefaultCoS)
+	fmt.Fprintf(b,
+		", link: %s, mac_limit: %s, ets: %s, qos: %s, storm: {broadcast: %s, multicast: %s, unknown: %s}", p.Link,
+		orNoneText(p.MACLimit), p.ETSName, p.QoSName, orNoneText(p.Storm.Broadcast), orNoneText(p.Storm.Multicast),
+		orNoneText(p.Storm.Unknown))
+	fmt.Fprintf(b, ", flow_control: %s, cable: %.3fm, medium: %s, response: %dns, tx: %s, s_tag: %s",
+		p.FlowControl, p.Metres, p.Medium, p.Response, p.TX, p.STag)
+	fmt.Fprintf(b, ", lldp: %s, dcbx: {version: %s, role: %s", p.LLDP, p.DCBX.Version, p.DCBX.Role)
+	if p.DCBX.Role == Upstream {
+		fmt.Fprintf(b, ", willing: [%s]", prose.Join(p.DCBX.Willing, ", "))
+	}
+	fmt.Fprintf(b, "}, fcoe: {role: %s", p.FCoE.Role)
+	if p.FCoE.Role != FCoEFCF {
+		fmt.Fprintf(b, ", max_enodes: %d, max_sessions: %d, max_pending: %d", p.FCoE.MaxENodes, p.FCoE.MaxSessions,
+			p.FCoE.MaxPending)
+	}
+	b.WriteString("}}\n")
 }
 
 func writeDCBX(b *strings.Builder, c *Config) {
@@ -391,6 +398,20 @@ func writeDCBX(b *strings.Builder, c *Config) {
 	for _, a := range c.DCBX.Applications {
 		key := [...]string{"ethertype", "tcp", "udp", "port", "dscp"}[a.Selector-1]
 		fmt.Fprintf(b, "{%s: %d, priority: %d}, ", key, a.Protocol, a.Priority)
+	}
+	b.WriteString("]}\n")
+}
+
+func writeFCoE(b *strings.Builder, f *FCoE) {
+	fmt.Fprintf(b, "fcoe: {max_fcfs: %d, max_enodes: %d, max_sessions: %d, max_pending: %d, instances: [", f.MaxFCFs,
+		f.MaxENodes, f.MaxSessions, f.MaxPending)
+	for _, in := range f.Instances {
+		fmt.Fprintf(b, "{name: %s, vlan: %d, fc_map: %06x, age_multiplier: %g, spma: %v, fcfs: [", in.Name, in.VLAN,
+			in.FCMap, in.AgeMultiplier, in.SPMA)
+		for _, fcf := range in.FCFs {
+			fmt.Fprintf(b, "%q, ", fcf)
+		}
+		b.WriteString("]}, ")
 	}
 	b.WriteString("]}\n")
 }
@@ -504,6 +525,7 @@ func checkConfig(t fataler, c *Config) {
 	}
 	m := c.Memory
 	is(m.BufferSize&(m.BufferSize-1) == 0 && m.Cell <= m.BufferSize, "the geometry of buffers")
+	is(len(c.FCoE.Instances) == 0 || m.Whole() >= FCoEMTU+FrameOverhead, "buffers for FIP frames")
 	is(c.PFC.Refresh > 0 && c.PFC.Refresh < c.PFC.Quanta, "refresh in time")
 	is(m.HeadroomRatio >= 1 && m.HeadroomRatio <= 100 && m.LosslessPool >= 0 &&
 		m.LosslessPool < 100, "division of the memory")
@@ -538,16 +560,28 @@ func checkConfig(t fataler, c *Config) {
 	}
 	is(len(c.Ports) > 0, "at least one port")
 	is(!strings.ContainsFunc(c.Control.Socket+c.Metrics.WebConfig, unicode.IsControl), "paths of one line")
+	for i := range c.FCoE.Instances {
+		in := &c.FCoE.Instances[i]
+		is(in.Name != "" && in.FCMap>>8 == 0x0efc && in.AgeTenths() >= 25 && in.AgeTenths() <= 50 &&
+			c.Forwarding.Mode == Bridge, "an instance of FIP snooping")
+		is(slices.ContainsFunc(c.Ports, func(p Port) bool { return p.Member(in.VLAN) }), "a port in each FCoE VLAN")
+	}
 	for _, s := range c.Forwarding.Static {
 		is(c.Forwarding.Mode == Bridge && s.MAC[0]&1 == 0 && c.Ports[s.Port].Device == s.Device &&
-			c.Ports[s.Port].member(s.VLAN), "static entries")
+			c.Ports[s.Port].Member(s.VLAN), "static entries")
 	}
 }
 
 // checkPort checks the port at an index of a configuration.
 func checkPort(is func(bool, string), c *Config, i int) {
 	p, m := &c.Ports[i], c.Memory
-	is(p.MTU+p.Overhead()+BufferReserve <= m.BufferSize, "frames that fit buffers")
+	buffers := 1
+	if p.MaxFrame() > m.Whole() {
+		buffers = ceil(p.MaxFrame(), m.Part())
+	}
+	is(p.Parts == buffers, "the number of buffers that a frame occupies")
+	is(p.Parts == 1 || m.Cell <= m.Part(), "a cell for each buffer of a frame")
+	is(p.MTU >= 68 && p.MTU <= 9500, "an MTU that NICs have")
 	is(p.PeerMTU >= 68 && p.PeerMTU <= p.MTU, "peer's frames that fit")
 	is(p.Headroom%m.Cell == 0 && p.Headroom >= m.Cell, "headroom in cells")
 	is(p.FlowControl != FlowOff || p.Headroom == m.Cell, "no more headroom than a cell where nobody is paused")
@@ -556,11 +590,16 @@ func checkPort(is func(bool, string), c *Config, i int) {
 		is(class.Headroom == 0 || p.FlowControl == FlowOff || ceil(class.Headroom, m.Cell)*m.Cell >= p.Headroom,
 			"enough headroom")
 	}
-	is(p.member(p.PVID) && p.PVID >= 1 && p.PVID <= 4094, "membership in the PVID")
+	is(p.Member(p.PVID) && p.PVID >= 1 && p.PVID <= 4094, "membership in the PVID")
 	is(p.TX != "" && (p.TX != TXTransmitter || c.Transmitter.CPU >= 0), "a transmitter for who needs it")
 	is(p.Worker >= 0 && p.Worker < max(1, len(c.Workers)), "a worker that exists")
 	checkProfiles(is, c, p)
 	is(p.Link != Access || slices.Equal(p.VLANs, []VLANRange{{p.PVID, p.PVID}}), "one VLAN of an access port")
+	is((p.FCoE.Role == FCoEENode || p.FCoE.Role == FCoEFCF || p.FCoE.Role == FCoETrusted) && p.FCoE.MaxENodes > 0 &&
+		p.FCoE.MaxSessions > 0 && p.FCoE.MaxPending > 0, "a role in FCoE VLANs, with limits")
+	for range c.FCoEInstances(p) {
+		is(min(p.MTU, p.PeerMTU) >= FCoEMTU, "room for FCoE frames")
+	}
 	is(p.STag == STagDrop || p.STag == STagPCP && p.Link != Access, "S-tags where tags are")
 	is(p.MACLimit >= 0 && p.MACLimit <= c.Forwarding.Table, "a mac_limit within the table")
 	is(p.Speed > 0 && p.InFlight > 0 && p.Speed <= p.LinkSpeed && p.LinkSpeed < math.MaxInt64, "speed")

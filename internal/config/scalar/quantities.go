@@ -1,4 +1,4 @@
-package config
+package scalar
 
 import (
 	"fmt"
@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"go.yaml.in/yaml/v4"
 
 	"sluice/cells"
 	"sluice/internal/config/schema"
@@ -31,14 +29,14 @@ func schemaOf(kind, lowest, highest string, of []units.Unit) *schema.Schema {
 
 // bounded reads quantities from lowest to highest, which are written as in the file. of converts
 // base units to the value.
-func bounded[V any](kind, example, lowest, highest string, in []units.Unit, of func(uint64) V) codec[V] {
+func bounded[V any](kind, example, lowest, highest string, in []units.Unit, of func(uint64) V) Syntax[V] {
 	low, problem1 := units.Parse(lowest, in)
 	high, problem2 := units.Parse(highest, in)
 	if problem1+problem2 != "" || high > math.MaxInt64 {
-		panic(fmt.Sprintf("config: bounds %s and %s of a %s", lowest, highest, kind))
+		panic(fmt.Sprintf("scalar: bounds %s and %s of a %s", lowest, highest, kind))
 	}
 	remedy := fmt.Sprintf("write a %s like %s, from %s to %s", kind, example, lowest, highest)
-	return scalar(schemaOf(kind, lowest, highest, in), remedy, func(text string) (V, string) {
+	return syntax(schemaOf(kind, lowest, highest, in), remedy, func(text string) (V, string) {
 		value, problem := units.Parse(text, in)
 		if problem == "" && (value < low || value > high) {
 			problem = "is out of range"
@@ -47,44 +45,44 @@ func bounded[V any](kind, example, lowest, highest string, in []units.Unit, of f
 	})
 }
 
-// size reads bytes.
-func size(lowest, highest string) codec[int] {
+// Size reads bytes.
+func Size(lowest, highest string) Syntax[int] {
 	return bounded("size", "160B, 64KB or 2MiB", lowest, highest, units.Sizes,
 		func(bytes uint64) int { return int(bytes) })
 }
 
-// rate reads bit/s.
-func rate(lowest, highest string) codec[uint64] {
+// Rate reads bit/s.
+func Rate(lowest, highest string) Syntax[uint64] {
 	return bounded("rate in bit/s", "500M, 2.5G or 10G", lowest, highest, units.Rates,
 		func(rate uint64) uint64 { return rate })
 }
 
-// duration reads a time.
-func duration(lowest, highest string) codec[time.Duration] {
+// Duration reads a time.
+func Duration(lowest, highest string) Syntax[time.Duration] {
 	return bounded("time", "200ms, 300s or 5min", lowest, highest, units.Times,
 		func(ns uint64) time.Duration { return time.Duration(ns) })
 }
 
-// length reads metres.
-func length(lowest, highest string) codec[float64] {
+// Length reads metres.
+func Length(lowest, highest string) Syntax[float64] {
 	return bounded("length", "3m, 100m or 10km", lowest, highest, units.Lengths,
 		func(mm uint64) float64 { return float64(mm) / 1000 })
 }
 
-// percent reads whole percents.
-func percent(lowest, highest string) codec[int] {
+// Percent reads whole percents.
+func Percent(lowest, highest string) Syntax[int] {
 	return bounded("percentage", "60%", lowest, highest, units.Percents,
 		func(percent uint64) int { return int(percent) })
 }
 
 var decimalNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
 
-// decimal reads a number without a unit, which may have a fraction.
-func decimal(lowest, highest float64) codec[float64] {
+// Decimal reads a number without a unit, which may have a fraction.
+func Decimal(lowest, highest float64) Syntax[float64] {
 	remedy := fmt.Sprintf("write a number like 2 or 1.5, from %g to %g", lowest, highest)
 	s := &schema.Schema{Type: "number", Minimum: &lowest, Maximum: &highest, Form: fmt.Sprintf("a number from %g to %g",
 		lowest, highest)}
-	return scalar(s, remedy, func(text string) (float64, string) {
+	return syntax(s, remedy, func(text string) (float64, string) {
 		if !decimalNumber.MatchString(text) {
 			return 0, "is not a number"
 		}
@@ -96,8 +94,8 @@ func decimal(lowest, highest float64) codec[float64] {
 	})
 }
 
-// alpha reads the factor of a dynamic limit, in 128ths.
-func alpha() codec[int] {
+// Alpha reads the factor of a dynamic limit, in 128ths.
+func Alpha() Syntax[int] {
 	var words []string
 	values := make(map[string]int)
 	for value := 1; value <= 8*cells.AlphaUnit; value *= 2 {
@@ -108,7 +106,7 @@ func alpha() codec[int] {
 		words = append(words, word)
 		values[word] = value
 	}
-	return scalar(schema.OneOf(words), "choose "+strings.Join(words, ", "), func(text string) (int, string) {
+	return syntax(schema.OneOf(words), "choose "+strings.Join(words, ", "), func(text string) (int, string) {
 		if value, ok := values[text]; ok {
 			return value, ""
 		}
@@ -116,30 +114,12 @@ func alpha() codec[int] {
 	})
 }
 
-// orNone reads what a codec reads, or the word none as zero.
-func orNone[V any](c codec[V]) codec[V] {
-	var zero V
-	return orWord("none", zero, c)
-}
-
-// orWord reads what a codec reads, or a word as a given value.
-func orWord[V any](text string, value V, c codec[V]) codec[V] {
-	return codec[V]{schema: schema.Either(c.schema, schema.Word(text)), spoil: c.spoil,
-		read: func(d *decoder, n *yaml.Node, label string, v *V) bool {
-			if n.Kind == yaml.ScalarNode && n.Value == text {
-				*v = value
-				return true
-			}
-			return c.read(d, n, label, v)
-		}}
-}
-
-// integer reads a whole number without a unit.
-func integer[V int | uint8 | uint16](lowest, highest V) codec[V] {
+// Integer reads a whole number without a unit.
+func Integer[V int | uint8 | uint16](lowest, highest V) Syntax[V] {
 	form := fmt.Sprintf("a whole number from %d to %d", lowest, highest)
 	s := &schema.Schema{Type: "integer", Minimum: new(float64(lowest)), Maximum: new(float64(highest)), Form: form}
-	return scalar(s, "write "+form, func(text string) (V, string) {
-		value, problem := digits(text)
+	return syntax(s, "write "+form, func(text string) (V, string) {
+		value, problem := Digits(text)
 		if problem == "" && (value < int(lowest) || value > int(highest)) {
 			problem = "is out of range"
 		}
@@ -147,9 +127,9 @@ func integer[V int | uint8 | uint16](lowest, highest V) codec[V] {
 	})
 }
 
-// digits reads decimal digits. A leading 0 is refused: YAML 1.1 reads such a number as octal, which
+// Digits reads decimal digits. A leading 0 is refused: YAML 1.1 reads such a number as octal, which
 // is hardly meant.
-func digits(text string) (value int, problem string) {
+func Digits(text string) (value int, problem string) {
 	switch {
 	case strings.HasPrefix(text, "-"):
 		return 0, "is negative"
@@ -164,9 +144,9 @@ func digits(text string) (value int, problem string) {
 	return value, ""
 }
 
-// boolean reads true or false.
-func boolean() codec[bool] {
-	return scalar(&schema.Schema{Type: "boolean", Form: "true or false"}, "write true or false",
+// Boolean reads true or false.
+func Boolean() Syntax[bool] {
+	return syntax(&schema.Schema{Type: "boolean", Form: "true or false"}, "write true or false",
 		func(text string) (bool, string) {
 			if text != "true" && text != "false" {
 				return false, "is neither true nor false"
@@ -175,13 +155,13 @@ func boolean() codec[bool] {
 		})
 }
 
-// choice reads one of a few words.
-func choice[V ~string](words ...V) codec[V] {
+// Choice reads one of a few words.
+func Choice[V ~string](words ...V) Syntax[V] {
 	var known []string
 	for _, w := range words {
 		known = append(known, string(w))
 	}
-	return scalar(schema.OneOf(known), "choose "+strings.Join(known, ", "), func(text string) (v V, problem string) {
+	return syntax(schema.OneOf(known), "choose "+strings.Join(known, ", "), func(text string) (v V, problem string) {
 		for _, w := range words {
 			if text == string(w) {
 				return w, ""
