@@ -14,46 +14,47 @@ import (
 	"sluice/internal/drop"
 	"sluice/internal/frame"
 	"sluice/internal/punt"
+	"sluice/internal/tap"
 	"sluice/pfc"
 	"sluice/pmd"
 )
 
-const bothWays = RX | TX
+const bothWays = tap.RX | tap.TX
 
 // captured is a record and the bytes of its frame.
 type captured struct {
-	Record
+	tap.Record
 	frame []byte
 }
 
 // say returns the record in the short form that tests compare.
 func (c captured) say() string {
 	text := fmt.Sprintf("%d %v %v", c.Port, c.Direction, c.Verdict)
-	if c.Verdict == Dropped {
+	if c.Verdict == tap.Dropped {
 		text += " " + c.Why.String()
 	}
 	switch {
-	case c.Class != NoClass:
+	case c.Class != tap.NoClass:
 		text += fmt.Sprint(" cos ", c.Class)
-	case c.Control != NoControl:
+	case c.Control != tap.NoControl:
 		text += " " + c.Control.String()
 	}
-	if c.Queue != NoQueue {
+	if c.Queue != tap.NoQueue {
 		text += fmt.Sprint(" queue ", c.Queue)
 	}
-	if c.Other != NoPort {
+	if c.Other != tap.NoPort {
 		text += fmt.Sprint(" other ", c.Other)
 	}
 	return text
 }
 
 // everything selects all frames of a rig's ports, in full length.
-func (r *rig) everything() TapParams {
-	return TapParams{Ports: slices.Repeat([]Direction{bothWays}, len(r.wires)), Classes: 0xff}
+func (r *rig) everything() tap.Params {
+	return tap.Params{Ports: slices.Repeat([]tap.Direction{bothWays}, len(r.wires)), Classes: 0xff}
 }
 
 // tap starts a capture.
-func (r *rig) tap(p TapParams) []*Tap {
+func (r *rig) tap(p tap.Params) []*Tap {
 	r.t.Helper()
 	taps, err := r.s.NewTaps(p)
 	if err != nil {
@@ -230,17 +231,18 @@ func sameSet(a, b []string) bool {
 func TestCaptureFilters(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		p    TapParams
+		p    tap.Params
 		want []string
 	}{
-		{"a port", TapParams{Ports: []Direction{1: bothWays, 2: 0}, Classes: 0xff},
+		{"a port", tap.Params{Ports: []tap.Direction{1: bothWays, 2: 0}, Classes: 0xff},
 			[]string{"1 tx forwarded cos 5 queue 5 other 0"}},
-		{"a direction", TapParams{Ports: []Direction{RX, RX, RX}, Classes: 0xff},
+		{"a direction", tap.Params{Ports: []tap.Direction{tap.RX, tap.RX, tap.RX}, Classes: 0xff},
 			[]string{"0 rx forwarded cos 5 queue 5 other 1", "0 rx consumed pfc", "0 rx dropped runt cos 0"}},
-		{"a class", TapParams{Ports: []Direction{RX, RX, RX}, Classes: 1 << 3}, []string{"0 rx consumed pfc"}},
-		{"another", TapParams{Ports: []Direction{RX, RX, RX}, Classes: 1 << 5},
+		{"a class", tap.Params{Ports: []tap.Direction{tap.RX, tap.RX, tap.RX}, Classes: 1 << 3},
+			[]string{"0 rx consumed pfc"}},
+		{"another", tap.Params{Ports: []tap.Direction{tap.RX, tap.RX, tap.RX}, Classes: 1 << 5},
 			[]string{"0 rx forwarded cos 5 queue 5 other 1"}},
-		{"fewer ports than there are", TapParams{Ports: []Direction{RX}, Classes: 1 << 0},
+		{"fewer ports than there are", tap.Params{Ports: []tap.Direction{tap.RX}, Classes: 1 << 0},
 			[]string{"0 rx dropped runt cos 0"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -259,7 +261,7 @@ func TestCaptureFilters(t *testing.T) {
 			}
 			for _, got := range all {
 				if int(got.Kept) != min(50, int(got.Length)) || len(got.frame) != int(got.Kept) ||
-					got.Verdict == Forwarded && !bytes.Equal(got.frame, whole[:50]) {
+					got.Verdict == tap.Forwarded && !bytes.Equal(got.frame, whole[:50]) {
 					t.Errorf("%s: %d of %d bytes kept: %x", got.say(), got.Kept, got.Length, got.frame)
 				}
 			}
@@ -294,7 +296,7 @@ func TestCaptureAgreesWithTheCounters(t *testing.T) {
 		var all []captured
 		for range rapid.IntRange(1, 30).Draw(rt, "rounds") {
 			for _, t := range taps {
-				t.budget = tapBudget // hardly any virtual time passes
+				t.Budget = tap.MaxBudget // hardly any virtual time passes
 			}
 			r.mischief(random)
 			r.run(int64(random.IntN(3000)))
@@ -314,8 +316,8 @@ func TestCaptureAgreesWithTheCounters(t *testing.T) {
 			lost += int(c.Beyond + c.Full)
 		}
 		for port := range r.wires {
-			for _, tap := range taps {
-				if n := tap.Count(port); n.Beyond+n.Full != 0 || lost != 0 {
+			for _, t := range taps {
+				if n := t.CountOf(port); n.Beyond+n.Full != 0 || lost != 0 {
 					rt.Errorf("port %d: %+v lost", port, n)
 				}
 			}
@@ -353,7 +355,7 @@ func (r *rig) mischief(random *rand.Rand) {
 
 func (r *rig) counters() (all []PortCounters) {
 	for i := range r.wires {
-		all = append(all, r.port(i).PortCounters)
+		all = append(all, r.port(i).Port)
 	}
 	return all
 }
@@ -361,8 +363,8 @@ func (r *rig) counters() (all []PortCounters) {
 // compare compares a capture with the counters of the same time.
 func (r *rig) compare(t *rapid.T, before []PortCounters, all []captured) {
 	type kind struct {
-		direction Direction
-		verdict   Verdict
+		direction tap.Direction
+		verdict   tap.Verdict
 	}
 	drops, kinds := make([][drop.Reasons][Priorities]uint64, len(r.wires)), make([]map[kind]uint64, len(r.wires))
 	for i := range kinds {
@@ -371,10 +373,10 @@ func (r *rig) compare(t *rapid.T, before []PortCounters, all []captured) {
 	injected := make([]uint64, len(r.wires))
 	for _, c := range all {
 		kinds[c.Port][kind{c.Direction, c.Verdict}]++
-		if c.Verdict == Originated && c.Control == NoControl {
+		if c.Verdict == tap.Originated && c.Control == tap.NoControl {
 			injected[c.Port]++
 		}
-		if c.Verdict == Dropped {
+		if c.Verdict == tap.Dropped {
 			drops[c.Port][c.Why][c.Class]++
 		}
 	}
@@ -389,24 +391,25 @@ func (r *rig) compare(t *rapid.T, before []PortCounters, all []captured) {
 			}
 		}
 		k := kinds[i]
-		ingress := k[kind{RX, Forwarded}] + k[kind{RX, Flooded}] + k[kind{RX, Dropped}] + k[kind{RX, Consumed}] +
-			k[kind{RX, Ignored}] + k[kind{RX, Punted}]
+		ingress := k[kind{tap.RX, tap.Forwarded}] + k[kind{tap.RX, tap.Flooded}] + k[kind{tap.RX, tap.Dropped}] +
+			k[kind{tap.RX, tap.Consumed}] +
+			k[kind{tap.RX, tap.Ignored}] + k[kind{tap.RX, tap.Punted}]
 		// A flooded frame has one record, and another for each copy that is refused. One of the
 		// copies is the frame itself.
-		copies := n.FloodCopies - was.FloodCopies + k[kind{RX, Flooded}]
+		copies := n.FloodCopies - was.FloodCopies + k[kind{tap.RX, tap.Flooded}]
 		if received := n.RXFrames - was.RXFrames; ingress < received || ingress > received+copies {
 			t.Errorf("port %d: %d frames received, and %d copied; %d captured: %v", i, received, copies, ingress, k)
 		}
-		if sent := n.TXFrames - was.TXFrames; k[kind{TX, Forwarded}] != sent {
-			t.Errorf("port %d: %d frames sent, %d captured", i, sent, k[kind{TX, Forwarded}])
+		if sent := n.TXFrames - was.TXFrames; k[kind{tap.TX, tap.Forwarded}] != sent {
+			t.Errorf("port %d: %d frames sent, %d captured", i, sent, k[kind{tap.TX, tap.Forwarded}])
 		}
-		if punted := n.Punted[punt.LLDP] - was.Punted[punt.LLDP]; k[kind{RX, Punted}] != punted {
-			t.Errorf("port %d: %d frames punted, %d captured", i, punted, k[kind{RX, Punted}])
+		if punted := n.Punted[punt.LLDP] - was.Punted[punt.LLDP]; k[kind{tap.RX, tap.Punted}] != punted {
+			t.Errorf("port %d: %d frames punted, %d captured", i, punted, k[kind{tap.RX, tap.Punted}])
 		}
 		if n := n.Injected - was.Injected; injected[i] != n {
 			t.Errorf("port %d: %d frames of the control plane, %d captured", i, n, injected[i])
 		}
-		if control := n.Control - was.Control; k[kind{RX, Consumed}]+k[kind{RX, Ignored}] != control {
+		if control := n.Control - was.Control; k[kind{tap.RX, tap.Consumed}]+k[kind{tap.RX, tap.Ignored}] != control {
 			t.Errorf("port %d: %d MAC control frames, %v captured", i, control, k)
 		}
 	}
@@ -435,11 +438,11 @@ func TestCaptureOfAdmission(t *testing.T) {
 	var received [][]byte
 	dropped := 0
 	for _, c := range drain(taps) {
-		if c.Direction == RX && c.Port == 0 {
+		if c.Direction == tap.RX && c.Port == 0 {
 			received = append(received, c.frame)
-			if c.Verdict == Dropped && c.Why == drop.IngressFull {
+			if c.Verdict == tap.Dropped && c.Why == drop.IngressFull {
 				dropped++
-				if c.Queue != NoQueue || c.Other != NoPort {
+				if c.Queue != tap.NoQueue || c.Other != tap.NoPort {
 					t.Errorf("%s: it got nowhere", c.say())
 				}
 			}
@@ -468,16 +471,16 @@ func TestCaptureIsBounded(t *testing.T) {
 			n++
 		}
 		r.run(100_000)
-		if taken := len(taps[0].pending); taken != 0 {
+		if taken := len(taps[0].Kept()); taken != 0 {
 			t.Fatalf("%d records are kept from an iteration to the next", taken)
 		}
 	}
 	r.run(100_000)
 	frames1, _ := r.received(1)
 	r.untap()
-	var n TapCount
+	var n tap.Count
 	for port := range r.wires {
-		of := taps[0].Count(port)
+		of := taps[0].CountOf(port)
 		n.Seen, n.Beyond, n.Full = n.Seen+of.Seen, n.Beyond+of.Beyond, n.Full+of.Full
 	}
 	all := drain(taps)
@@ -487,7 +490,7 @@ func TestCaptureIsBounded(t *testing.T) {
 	if len(frames1) != frames || w.Look(r.now).Ports[0].Dropped() != 0 {
 		t.Errorf("%d of %d frames arrived", len(frames1), frames)
 	}
-	if n.Seen != 2*frames || len(all) != tapSlots || uint64(len(all)) != n.Seen-n.Beyond-n.Full || n.Full == 0 {
+	if n.Seen != 2*frames || len(all) != tap.Slots || uint64(len(all)) != n.Seen-n.Beyond-n.Full || n.Full == 0 {
 		t.Errorf("%d records; %+v", len(all), n)
 	}
 	for i, c := range all {
@@ -512,10 +515,10 @@ func TestCaptureKeepsItsBudget(t *testing.T) {
 	const left = 16 << 10           // of the budget
 	r.wires[0].Advance(r.now + 1e6) // all frames have arrived
 	r.now += 1e6
-	taps[0].budget, taps[0].last = left, r.now
+	taps[0].Budget, taps[0].Last = left, r.now
 	r.run(1000)
 	all := drain(taps)
-	fit := left / (length + tapOverhead)
+	fit := left / (length + tap.Overhead)
 	if len(all) != fit {
 		t.Fatalf("%d of %d frames captured, want %d", len(all), burst, fit)
 	}
@@ -523,8 +526,8 @@ func TestCaptureKeepsItsBudget(t *testing.T) {
 	r.run(10_000)
 	r.untap()
 	all = drain(taps)
-	if n := taps[0].Count(0); len(all) != 1 || int(all[0].Beyond) != burst-fit || all[0].Full != 0 ||
-		n != (TapCount{Seen: burst + 1, Beyond: burst - uint64(fit)}) {
+	if n := taps[0].CountOf(0); len(all) != 1 || int(all[0].Beyond) != burst-fit || all[0].Full != 0 ||
+		n != (tap.Count{Seen: burst + 1, Beyond: burst - uint64(fit)}) {
 		t.Errorf("%+v, %+v", all, n)
 	}
 }
@@ -703,13 +706,13 @@ func TestCaptureCountsAFrameOnce(t *testing.T) {
 			}
 			r.wires[0].Advance(r.now + 1e6) // all of them have arrived
 			r.now += 1e6
-			taps[0].budget, taps[0].last = 10*(length+tapOverhead), r.now
+			taps[0].Budget, taps[0].Last = 10*(length+tap.Overhead), r.now
 			r.run(100)
 			r.untap()
 			if n := r.port(0).Drops[drop.IngressFull][1] - before; n != frames*max(1, c.seen-1) {
 				t.Fatalf("%d frames dropped: the test tests nothing", n)
 			}
-			if n := taps[0].Count(0); n.Seen != frames*c.seen || n.Seen-n.Beyond != 10 || len(drain(taps)) != 10 {
+			if n := taps[0].CountOf(0); n.Seen != frames*c.seen || n.Seen-n.Beyond != 10 || len(drain(taps)) != 10 {
 				t.Errorf("%+v, want %d seen and 10 kept", n, frames*c.seen)
 			}
 		})

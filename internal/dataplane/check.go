@@ -19,15 +19,16 @@ func (s *Switch) Check() error {
 		errs = append(errs, w.check())
 		found += w.pool.Free()
 		total += w.pool.Size()
-		in, out = in+w.departed.in, out+w.departed.out
+		in, out = in+w.departed.In, out+w.departed.Out
 		for _, p := range w.own {
-			found += p.filled + p.sending + p.flow.spare.n + p.injection.spare.n + p.queued()
-			in += p.count.in()
-			out += p.count.out() + uint64(p.queued())
+			found += p.filled + p.sending + p.returned + p.flow.spare.N + p.injection.spare.N + p.queued() + p.later
+			in += p.count.In()
+			out += p.count.Out() + uint64(p.queued())
 		}
 		for _, o := range w.out {
-			out += uint64(len(o.frames) + o.handoff.frames.Len())
-			found += len(o.frames) + len(o.home) + o.handoff.frames.Len() + o.handoff.home.Len()
+			frames, home := o.Waiting()
+			out += uint64(len(frames))
+			found += w.buffers(frames) + w.buffers(home)
 		}
 	}
 	if found != total {
@@ -39,26 +40,49 @@ func (s *Switch) Check() error {
 	return errors.Join(errs...)
 }
 
+// buffers returns how many buffers frames have.
+func (w *Worker) buffers(ids []uint32) int {
+	n := len(ids)
+	for _, id := range ids {
+		n += w.later(id, w.frames[id])
+	}
+	return n
+}
+
 func (w *Worker) check() error {
 	errs := []error{w.accounts.Check()}
 	for _, p := range w.own {
-		filled, sending, bytes := 0, 0, 0
+		var marked, counted struct{ filled, sending, returned, bytes int }
+		parts := map[uint32]int{} // with the driver, by head
 		for id, holding := range p.held {
 			switch holding {
 			case holdingEmpty:
-				filled++
+				marked.filled++
 			case holdingFrame, holdingInjected:
-				sending++
-				bytes += onWire(w.frames[id].length())
+				marked.sending++
+				marked.bytes += onWire(w.frames[id].Length())
 			case holdingControl:
-				sending++
-				bytes += pfc.FrameLength
+				marked.sending++
+				marked.bytes += pfc.FrameLength
+			case holdingPart:
+				marked.sending++
+				parts[w.parts.Head(uint32(id))]++
+			case holdingHead:
+				errs = append(errs, fmt.Errorf("dataplane: port %s: buffer %d is left from a burst", p.Name, id))
 			}
 		}
-		if filled != p.filled || sending != p.sending || bytes != p.inFlight {
-			errs = append(errs,
-				fmt.Errorf("dataplane: port %s: marks say %d empty, %d sending, %d bytes; counts say %d, %d, %d",
-					p.Name, filled, sending, bytes, p.filled, p.sending, p.inFlight))
+		for head, n := range parts {
+			marked.returned += w.parts.Buffers(head) - n
+			marked.bytes += onWire(w.frames[head].Length())
+			if n != w.parts.Sending(head) {
+				errs = append(errs, fmt.Errorf("dataplane: port %s: %d parts of frame %d are marked as being sent, "+
+					"it counts %d", p.Name, n, head, w.parts.Sending(head)))
+			}
+		}
+		counted.filled, counted.sending, counted.returned, counted.bytes = p.filled, p.sending, p.returned, p.inFlight
+		if marked != counted {
+			errs = append(errs, fmt.Errorf("dataplane: port %s: marks say %+v, counts say %+v", p.Name, marked,
+				counted))
 		}
 	}
 	return errors.Join(errs...)

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/cells"
+	"sluice/internal/buffered"
 )
 
 // TestJoinIsEnqueue checks that frames which cross together are queued or dropped as if they came
@@ -51,7 +52,8 @@ func TestJoinIsEnqueue(t *testing.T) {
 				b := burst[i]
 				n := from.accounts.Cells(b.Length)
 				from.accounts.Admit(b.In, b.Class, n)
-				r.s.frames[id] = newFrame(0, b.Length, n, kindOf(uint16(b.In*Priorities+b.Class), uint8(b.Class)))
+				r.s.frames[id] = buffered.New(0, b.Length, n, buffered.KindOf(
+					uint16(b.In*Priorities+b.Class), uint8(b.Class)))
 				r.s.bound[id] = uint16(b.Out)
 			}
 			if r == together {

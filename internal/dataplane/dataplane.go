@@ -17,6 +17,9 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/bridge"
+	"sluice/internal/budget"
+	"sluice/internal/buffered"
+	"sluice/internal/handoff"
 	"sluice/internal/punt"
 	"sluice/internal/umem"
 	"sluice/pfc"
@@ -26,13 +29,8 @@ import (
 
 const (
 	// Priorities is the number of classes of service of a port (802.1Q).
-	Priorities = 8
-	// burstSize is the most frames that a pass takes from a port, or gives to it, at a time. Bursts
-	// amortise the index updates of the rings; a longer burst would lose in the first-level cache
-	// what it still gains.
-	burstSize = 64
-	// BurstSize is burstSize, for reports of how full bursts are.
-	BurstSize = burstSize
+	Priorities = buffered.Priorities
+	burstSize  = budget.Burst
 	// ControlBuffers is the number of buffers that a port keeps, beside PortParams.Buffers, for its
 	// own PFC frames, so that one is always left for the next XOFF (see sendPauses).
 	ControlBuffers = Priorities + spareControl
@@ -42,6 +40,9 @@ const (
 type Params struct {
 	Memory   *umem.Memory
 	CellSize int // bytes of an accounting cell
+	// Part is how many bytes of a frame a buffer holds when the frame goes on in another one. It
+	// may be 0 if all frames fit one buffer.
+	Part int
 	// Accounts, by worker, say how many cells the worker's ports may hold and how these are divided
 	// into pools; cell size and ports are filled in. Nil means one pool with as many cells as the
 	// worker has buffers that are not kept with drivers.
@@ -54,8 +55,7 @@ type Params struct {
 	Floods  *bridge.QueueMap
 	Workers int // ≥ 1
 	// Budget is the most frames that an iteration of a worker handles over all its ports, before it
-	// stops the peers of ports where more wait: 1 to DefaultBudget, or 0 for that. See the function
-	// Budget.
+	// stops the peers of ports where more wait: 1 to budget.Default, or 0 for that. See budget.Of.
 	Budget int
 }
 
@@ -65,6 +65,7 @@ type PortParams struct {
 	Vacant      bool // no port has the number, which the worker's next port may get; only Worker counts
 	Worker      int  // the worker that owns it
 	MaxFrame    int  // bytes without FCS; longer frames are dropped as oversize
+	Parts       int  // most buffers that a frame occupies; 0: 1
 	MaxLossless int  // the same for lossless priorities, assumed by the headroom; 0: MaxFrame
 	InFlight    int  // bytes that may be with the driver for sending, which a pause can't stop
 	Buffers     int  // empty buffers kept with the driver for reception
@@ -79,6 +80,7 @@ type PortParams struct {
 	Receiver    pfc.ReceiverParams
 	Watchdog    pfc.WatchdogParams  // without a detection time: none
 	Punt        []punt.Subscription // frames that the control plane receives
+	FIPTrusted  bool                // limit FIP as that of a trusted port: punt.SubscribeFIP
 }
 
 // FlowControl is the kind of MAC control frames that a port sends and honours. It ignores the other
@@ -95,20 +97,26 @@ const (
 // Switch is a set of workers over one memory.
 type Switch struct {
 	Workers    []*Worker
-	params     Params          // those of NewSwitch
-	frames     []bufferedFrame // by buffer id; only the worker that holds the buffer writes its entry
-	bound      []uint16        // likewise: egress port number of a frame on its way to another worker
-	generation *Generation     // the latest published
-	gates      punt.Gates
+	params     Params                   // those of NewSwitch
+	frames     []buffered.Frame         // by buffer id; only the worker that holds one writes its entry
+	parts      *buffered.Parts          // likewise
+	bound      []uint16                 // likewise: egress port number of a frame for another worker
+	generation *Generation              // the latest published
+	gates      punt.Gates               // of Inject
+	pausing    punt.Gates               // of Forward
+	linked     []bridge.VirtualLink     // their ports are ids
 	names      atomic.Pointer[[]string] // shared: what Names returns; replaced by Prepare
+	longest    atomic.Int64             // shared, likewise: bytes of a buffer, or of the longest frame of a port so far
+	// shared: the links whose ports are there
+	links atomic.Pointer[bridge.VirtualLinks]
 }
 
 // NewSwitch builds the workers with all their memory. It divides the buffers evenly among them, and
 // gives the accounts of each as many cells as it has buffers that are not kept with drivers, so
 // that every admitted frame has a buffer.
 func NewSwitch(p Params) (*Switch, error) {
-	s := &Switch{params: p, frames: make([]bufferedFrame, p.Memory.Buffers()),
-		bound: make([]uint16, p.Memory.Buffers())}
+	s := &Switch{params: p, frames: make([]buffered.Frame, p.Memory.Buffers()),
+		parts: buffered.NewParts(p.Memory), bound: make([]uint16, p.Memory.Buffers())}
 	share := p.Memory.Buffers() / max(1, p.Workers)
 	for i := range p.Workers {
 		s.Workers = append(s.Workers, newWorker(s, i, i*share, share))
@@ -133,12 +141,12 @@ func (p *Params) check() error {
 		return fmt.Errorf("dataplane: %d workers, %d ports: a switch needs at least one of each", p.Workers,
 			len(p.Ports))
 	}
-	if len(p.Ports) > maxPorts {
-		return fmt.Errorf("dataplane: %d ports: at most %d are possible", len(p.Ports), maxPorts)
+	if len(p.Ports) > buffered.MaxPorts {
+		return fmt.Errorf("dataplane: %d ports: at most %d are possible", len(p.Ports), buffered.MaxPorts)
 	}
-	if p.Budget < 0 || p.Budget > DefaultBudget {
+	if p.Budget < 0 || p.Budget > budget.Default {
 		return fmt.Errorf("dataplane: a budget of %d frames an iteration: choose 1 to %d, or 0", p.Budget,
-			DefaultBudget)
+			budget.Default)
 	}
 	for _, port := range p.Ports {
 		if port.Worker < 0 || port.Worker >= p.Workers {
@@ -148,6 +156,14 @@ func (p *Params) check() error {
 		if port.MaxLossless > port.MaxFrame {
 			return fmt.Errorf("dataplane: port %s: lossless frames of %d bytes where no frame may be longer than %d",
 				port.Name, port.MaxLossless, port.MaxFrame)
+		}
+		if port.MaxFrame > buffered.MaxLength {
+			return fmt.Errorf("dataplane: port %s: frames of %d bytes: at most %d are possible", port.Name,
+				port.MaxFrame, buffered.MaxLength)
+		}
+		if port.Parts > 1 && p.CellSize > p.Part {
+			return fmt.Errorf("dataplane: port %s: cells of %d bytes where a buffer holds %d bytes of a long frame: "+
+				"such a frame would occupy more buffers than it costs cells", port.Name, p.CellSize, p.Part)
 		}
 	}
 	if p.Floods != nil {
@@ -169,12 +185,12 @@ func (s *Switch) connect(buffers int) error {
 			if from == to {
 				continue
 			}
-			l, err := newHandoff(buffers)
+			l, err := handoff.New(buffers)
 			if err != nil {
 				return fmt.Errorf("dataplane: rings between workers: %w", err)
 			}
-			from.out = append(from.out, newOutbox(to.index, l))
-			to.in = append(to.in, &inbox{handoff: l, from: from})
+			from.out = append(from.out, handoff.NewOutbox(to.index, l))
+			to.in = append(to.in, &inbox{Handoff: l, from: from})
 		}
 	}
 	return nil
@@ -267,8 +283,9 @@ type Link struct {
 	// Flaps counts times that the link was down and is known to have been so only after it was up
 	// again. The peer has forgotten what it was sent, but frames and pauses since then are valid.
 	Flaps uint32
-	// TXRing is how many frames the driver takes for sending before the first completes.
+	// TXRing is how many buffers the driver takes for sending before the first completes.
 	TXRing int
+	Parts  int // most parts of a frame that the driver sends; 0 or 1: none that it receives has several
 	// Drain says how far the port has gone in stopping without loss.
 	Drain Drain
 	// Storm are the priorities that count as in a storm whatever the peer does

@@ -408,6 +408,10 @@ func TestNewSwitchRefuses(t *testing.T) {
 		"too few buffers":  func(p *Params) { p.Ports[0].Buffers = 1000 },
 		"no such worker":   func(p *Params) { p.Ports[0].Worker = 1 },
 		"PFC without rate": func(p *Params) { p.Ports[0].Generator.Speed = 0 },
+		"very long frames": func(p *Params) { p.Ports[0].MaxFrame = 1 << 15 },
+		"cells for more than a part": func(p *Params) {
+			p.Part, p.CellSize, p.Ports[0].Parts = 512, 513, 2
+		},
 	} {
 		port := testPort(0, 0)
 		port.Buffers = 16

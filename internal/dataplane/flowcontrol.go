@@ -1,6 +1,8 @@
 package dataplane
 
 import (
+	"sluice/internal/tap"
+	"sluice/internal/umem"
 	"sluice/pfc"
 )
 
@@ -13,31 +15,16 @@ type flowControl struct {
 	generator *pfc.Generator
 	receiver  *pfc.Receiver
 	watchdog  *pfc.Watchdog // nil: none
-	spare     spares        // buffers for control frames
+	spare     umem.Spares   // buffers for control frames
 	sending   int           // control frames with the driver
 	received  pfc.Frame     // the control frame being received
-}
-
-// spares are a port's buffers for its own frames of one use, by id, except those with the driver.
-// They are in an array rather than a slice, because a cache miss delays an XOFF.
-type spares struct {
-	n       int // buffers in ids
-	lacking int // buffers that the pool could not provide yet
-	ids     [ControlBuffers]uint32
-}
-
-func (s *spares) all() []uint32 { return s.ids[:s.n] }
-
-func (s *spares) put(id uint32) {
-	s.ids[s.n] = id
-	s.n++
 }
 
 // obeyed is the kind of control frames for each FlowControl.
 var obeyed = [...]pfc.Kind{NoFlowControl: pfc.Malformed, PriorityFlowControl: pfc.PFC, LinkPause: pfc.Pause}
 
 func newFlowControl(p PortParams) (flowControl, error) {
-	s := flowControl{obeys: obeyed[p.FlowControl], spare: spares{lacking: ControlBuffers}}
+	s := flowControl{obeys: obeyed[p.FlowControl], spare: umem.Spares{Lacking: ControlBuffers}}
 	for i, g := range p.Cells.Groups {
 		if g.Lossless {
 			s.lossless |= 1 << i
@@ -83,7 +70,7 @@ func (s *flowControl) on() bool { return s.obeys != pfc.Malformed }
 // returned takes back the buffer of a control frame that has left, and returns that frame's length
 // in bytes.
 func (s *flowControl) returned(id uint32) int {
-	s.spare.put(id)
+	s.spare.Put(id)
 	s.sending--
 	return pfc.FrameLength
 }
@@ -178,10 +165,10 @@ func (w *Worker) sendPauses(p *port, now int64) {
 // sendControl gives a PFC frame to the driver, and reports whether the driver took it.
 func (w *Worker) sendControl(p *port, f *pfc.Frame, now int64) bool {
 	s := &p.flow
-	if s.spare.n == 0 || p.sending >= p.txRing {
+	if s.spare.N == 0 || p.sending >= p.txRing {
 		return false
 	}
-	id := s.spare.ids[s.spare.n-1]
+	id := s.spare.IDs[s.spare.N-1]
 	d := &w.burst[0]
 	d.Addr, d.Len, d.Options = uint64(id)<<(w.shift&63), pfc.FrameLength, 0
 	s.put(f, w.memory.Frame(d.Addr, d.Len))
@@ -189,14 +176,14 @@ func (w *Worker) sendControl(p *port, f *pfc.Frame, now int64) bool {
 		return false
 	}
 	w.turns.Control = true
-	s.spare.n--
+	s.spare.N--
 	s.sending++
 	p.held[id] = holdingControl
 	p.sending++
 	p.inFlight += pfc.FrameLength
 	p.queues.Spend(now, pfc.FrameLength)
 	if w.tap != nil {
-		w.tap.control(p, d, TX)
+		w.tap.control(p, d, tap.TX)
 	}
 	return true
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"sluice/internal/frame"
+	"sluice/internal/handoff"
 )
 
 // TestFlushForgetsAnnouncements checks that after a flush a worker does not learn addresses that
@@ -20,7 +21,7 @@ func TestFlushForgetsAnnouncements(t *testing.T) {
 	}
 	announce := func(n int) {
 		for i := range n {
-			from.announce(station{mac: frame.MAC(0x0200_0000_0000 + i), vid: 1, port: 1})
+			from.announce(handoff.Station{MAC: frame.MAC(0x0200_0000_0000 + i), VID: 1, Port: 1})
 		}
 	}
 	announce(waiting)

@@ -7,6 +7,8 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/bridge"
+	"sluice/internal/budget"
+	"sluice/internal/umem"
 	"sluice/sched"
 )
 
@@ -63,13 +65,17 @@ func (s *Switch) generate(p Params) (*Generation, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
+	p.Bridge.VirtualLinks = &s.links
 	g := &Generation{params: p}
 	if s.generation != nil {
 		g.serial = s.generation.serial + 1
 	}
+	longest := max(int(s.longest.Load()), p.Memory.BufferSize())
 	for i := range p.Ports {
 		g.portIDs = append(g.portIDs, s.portID(i, &p.Ports[i]))
+		longest = max(longest, p.Ports[i].MaxFrame)
 	}
+	s.longest.Store(int64(longest))
 	for _, w := range s.Workers {
 		part, err := w.assemble(g, s.generation)
 		if err != nil {
@@ -127,7 +133,7 @@ func (w *Worker) assemble(g *Generation, after *Generation) (*part, error) {
 		return nil, err
 	}
 	if next.budget = p.Budget; next.budget == 0 {
-		next.budget = DefaultBudget
+		next.budget = budget.Default
 	}
 	account := cells.Params{CellSize: p.CellSize}
 	kept := 0 // buffers that never hold frames to forward
@@ -161,8 +167,8 @@ func (w *Worker) assemble(g *Generation, after *Generation) (*part, error) {
 	for _, p := range next.own {
 		next.sources = append(next.sources, source{port: p})
 	}
-	for _, handoff := range w.in {
-		next.sources = append(next.sources, source{handoff: handoff})
+	for _, in := range w.in {
+		next.sources = append(next.sources, source{handoff: in})
 	}
 	next.accounts, err = newAccounts(p, account, w.index, w.pool.Size()-kept, kept)
 	return next, err
@@ -188,7 +194,9 @@ func newPort(number int, p PortParams, b *bridge.Bridge, floods *bridge.QueueMap
 	port := &port{
 		number: number, worker: p.Worker, groups: uint16(number * Priorities), PortParams: p,
 		classifier: b.Classifier(number), egress: b.Egress(number),
+		screen: b.Screen(number),
 	}
+	port.most = max(1, p.Parts)
 	port.growth = port.egress.Growth()
 	port.longestOut = p.MaxFrame - port.growth
 	for queue := range port.batches {
@@ -262,7 +270,7 @@ func (w *Worker) start(g *Generation) {
 	w.install(g.parts[w.index])
 	w.generation.Store(g)
 	for _, p := range w.own {
-		if w.equip(p); p.kept() != p.filled+p.flow.spare.n+p.injection.spare.n {
+		if w.equip(p); p.kept() != p.filled+p.flow.spare.N+p.injection.spare.N {
 			panic("dataplane: fewer buffers than the accounts left room for")
 		}
 	}
@@ -282,9 +290,9 @@ func (w *Worker) install(next *part) {
 		ports++
 		w.gap.Response = min(w.gap.Response, p.Response)
 	}
-	w.budget.size = next.budget
-	w.quantum = w.budget.quantum(ports)
-	w.budget.size = max(next.budget, w.quantum*ports) // enough for a burst of every port
+	w.budget.Size = next.budget
+	w.quantum = w.budget.Quantum(ports)
+	w.budget.Size = max(next.budget, w.quantum*ports) // enough for a burst of every port
 	for _, p := range w.own {
 		p.burst = w.quantum
 	}
@@ -300,16 +308,17 @@ func (w *Worker) succeed(p, old *port, now int64) {
 		if old.driver != nil {
 			panic("dataplane: port " + old.Name + " was replaced while its driver was open")
 		}
-		w.departed.add(old)
+		w.departed.Add(&old.count, old.lost())
 		w.accounts.ForgetWatermarks(p.number)
 	} else {
 		p.count = old.count
-		p.losses.takeOver(old)
+		p.losses.TakeOver(old.lost(), old.count.Drops)
 		p.subscriber.TakeOver(&old.subscriber)
 	}
 	p.injection.spare = old.injection.spare
 	p.driver, p.held, p.parked, p.txRing, p.drain = old.driver, old.held, old.parked, old.txRing, old.drain
 	p.filled, p.sending, p.inFlight = old.filled, old.sending, old.inFlight
+	p.returned, p.later, p.most, p.slack = old.returned, old.later, max(p.most, old.most), old.slack
 	if p.Watchdog.Action == old.Watchdog.Action && p.flow.watchdog != nil {
 		p.discarded, p.ignored = old.discarded, old.ignored
 	}
@@ -345,22 +354,15 @@ func (w *Worker) equip(p *port) {
 // provideOwn gives a port the buffers that it lacks for the switch's own frames, first those for
 // PFC.
 func (w *Worker) provideOwn(p *port) {
-	w.provide(&p.flow.spare)
-	w.provide(&p.injection.spare)
-}
-
-// provide gives a port the buffers that it lacks for one use, as far as there are any.
-func (w *Worker) provide(s *spares) {
-	n := w.pool.Get(s.ids[s.n:][:s.lacking])
-	s.n += n
-	s.lacking -= n
+	p.flow.spare.Fill(w.pool)
+	p.injection.spare.Fill(w.pool)
 }
 
 // vacate gives back the buffers of a port that is gone.
 func (w *Worker) vacate(p *port) {
-	w.pool.Put(p.flow.spare.all())
-	w.pool.Put(p.injection.spare.all())
-	p.flow.spare, p.injection.spare = spares{lacking: ControlBuffers}, spares{lacking: InjectBuffers}
+	w.pool.Put(p.flow.spare.All())
+	w.pool.Put(p.injection.spare.All())
+	p.flow.spare, p.injection.spare = umem.Spares{Lacking: ControlBuffers}, umem.Spares{Lacking: InjectBuffers}
 	for id, holding := range p.held {
 		if p.filled == 0 {
 			return

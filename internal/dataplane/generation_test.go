@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sluice/internal/bridge"
+	"sluice/internal/budget"
 	"sluice/internal/drop"
 	"sluice/internal/frame"
 	"sluice/pfc"
@@ -272,8 +273,8 @@ func TestVacantPortsHaveNoBudget(t *testing.T) {
 	const ports = 16
 	r := newRig(t, ports, 1, func(p *Params) { p.Budget = 64 })
 	w := r.s.Workers[0]
-	if w.budget.size != leastBurst*ports || w.quantum != leastBurst {
-		t.Fatalf("%d ports have a budget of %d frames, %d each", ports, w.budget.size, w.quantum)
+	if w.budget.Size != budget.LeastBurst*ports || w.quantum != budget.LeastBurst {
+		t.Fatalf("%d ports have a budget of %d frames, %d each", ports, w.budget.Size, w.quantum)
 	}
 	for i := 2; i < ports; i++ {
 		r.relink(i, Link{}, 100)
@@ -286,8 +287,8 @@ func TestVacantPortsHaveNoBudget(t *testing.T) {
 		}
 	})
 	r.run(1000)
-	if w.budget.size != 64 || w.quantum != 32 {
-		t.Errorf("2 ports have a budget of %d frames, %d each, want 64 and 32", w.budget.size, w.quantum)
+	if w.budget.Size != 64 || w.quantum != 32 {
+		t.Errorf("2 ports have a budget of %d frames, %d each, want 64 and 32", w.budget.Size, w.quantum)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/bridge"
+	"sluice/internal/budget"
 	"sluice/internal/drop"
 	"sluice/internal/umem"
 	"sluice/pfc"
@@ -272,7 +273,7 @@ func TestPauseIsCountedFromItsArrival(t *testing.T) {
 // even if there are too many for one iteration, and not given to its driver.
 func TestPortDownSendsNothing(t *testing.T) {
 	x := newLines(t, 2, 1000, func(p *Params) {
-		p.Budget = leastBudget
+		p.Budget = budget.Least
 		for i := range p.Ports {
 			p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Share: 4000, Headroom: 1000,
 				XON: 1000}
@@ -282,7 +283,7 @@ func TestPortDownSendsNothing(t *testing.T) {
 	b := data(0, 1, lossless, 60, 0)
 	x.run(200_000, func() bool { x.fill(0, lossless, b); return false })
 	before := x.port(1)
-	if before.Buffers.Queued < 10*leastBudget {
+	if before.Buffers.Queued < 10*budget.Least {
 		t.Fatalf("%d frames wait, which is too few", before.Buffers.Queued)
 	}
 	plan := *x.s.Workers[0].current

@@ -3,6 +3,7 @@ package dataplane
 import (
 	"sluice/internal/drop"
 	"sluice/internal/frame"
+	"sluice/pmd"
 )
 
 // ready reports whether a plan can be adopted. Drivers that the plan removes must be empty first;
@@ -13,7 +14,8 @@ func (w *Worker) ready(plan *Plan) bool {
 		if p.driver == nil || p.driver == plan.Links[i].Driver {
 			continue
 		}
-		if p.driver.Waiting() > 0 && w.awaited <= p.Buffers/w.quantum {
+		// a burst may end early, before a frame that it has no room for, but two take more than one
+		if p.driver.Waiting() > 0 && w.awaited <= 2*p.Buffers/w.quantum {
 			w.awaited++
 			return false
 		}
@@ -57,7 +59,7 @@ func (w *Worker) adopt(plan *Plan, now int64) {
 		}
 	}
 	for _, o := range w.out {
-		o.flush()
+		o.Flush()
 	}
 	if plan.Cleared != w.clears {
 		w.clears = plan.Cleared
@@ -90,6 +92,9 @@ func (w *Worker) attach(p *port, link Link, now int64) {
 	w.override(p, now, link.Storm) // after a link went down, only these are in a storm
 	p.flow.mac = link.MAC          // a device's address may change while it is open
 	p.subscriber.Favour(frame.MACFrom(link.Peer[:]))
+	if p.spread = min(p.most, max(1, link.Parts)); link.Parts > 1 {
+		p.slack = pmd.MaxParts - 1
+	}
 	if link.Driver == p.driver && !link.Closed {
 		return
 	}
@@ -115,6 +120,8 @@ func (w *Worker) reclaim(p *port) {
 		switch holding {
 		case holdingFrame:
 			w.unsend(p, uint32(id), drop.PortGone)
+		case holdingPart:
+			w.unsend(p, w.parts.Head(uint32(id)), drop.PortGone)
 		case holdingControl:
 			w.complete(p, uint32(id))
 		case holdingInjected:

@@ -1,6 +1,8 @@
 package dataplane
 
 import (
+	"slices"
+
 	"sluice/internal/bridge"
 	"sluice/internal/drop"
 	"sluice/internal/frame"
@@ -9,29 +11,48 @@ import (
 )
 
 const (
-	// puntSlots is how many punted frames of a worker may wait for the control plane.
+	// puntSlots is how many punted frames of a worker and kind may wait for the control plane, and
+	// fipSlots how many FIP frames. The control plane may be late: strangers can fill half of
+	// fipSlots, and the rest holds what sessions live by.
 	puntSlots = 256
-	// puntLongest is the longest frame that can be punted, in bytes: FIP, with a tag.
-	puntLongest = 2176
+	fipSlots  = 1024
+	// PuntLongest is the longest frame that can be punted, in bytes: FIP, with a tag.
+	PuntLongest = 2176
 )
 
-// subscribe makes the worker's channel when one of its ports gets the first subscription. The
-// channel then stays.
+// subscribe makes the worker's channels, each when one of its ports gets the first subscription to
+// its kind. Channels then stay. All ports of a switch with FCoE VLANs subscribe to FIP.
 func (w *Worker) subscribe(p *port) (err error) {
-	if p.subscriber, err = punt.NewSubscriber(p.Punt); err != nil || len(p.Punt) == 0 || w.punted.Load() != nil {
+	subscriptions := p.Punt
+	if p.screen.FCoE() {
+		subscriptions = append(slices.Clip(subscriptions), punt.SubscribeFIP(p.FIPTrusted))
+	}
+	if p.subscriber, err = punt.NewSubscriber(subscriptions); err != nil {
 		return err
 	}
-	c, err := punt.NewChannel(puntSlots, puntLongest)
-	w.punted.Store(c)
-	return err
+	for _, s := range subscriptions {
+		if w.punted[s.Kind].Load() != nil {
+			continue
+		}
+		slots := puntSlots
+		if s.Kind == punt.FIP {
+			slots = fipSlots
+		}
+		c, err := punt.NewChannel(slots, PuntLongest)
+		if err != nil {
+			return err
+		}
+		w.punted[s.Kind].Store(c)
+	}
+	return nil
 }
 
-// Punted calls do for all frames that wait for the control plane, and returns their number. A
-// frame's Bytes are valid until do returns. Port is an id (Names), perhaps of a port that is gone.
-// One goroutine may call Punted.
-func (s *Switch) Punted(do func(punt.Frame)) (n int) {
+// Punted calls do for all frames of a kind that wait for the control plane, and returns their
+// number. A frame's Bytes are valid until do returns. Port is an id (Names), perhaps of a port that
+// is gone. One goroutine may call Punted.
+func (s *Switch) Punted(kind punt.Kind, do func(punt.Frame)) (n int) {
 	for _, w := range s.Workers {
-		if c := w.punted.Load(); c != nil {
+		if c := w.punted[kind].Load(); c != nil {
 			n += c.Each(do)
 		}
 	}
@@ -53,20 +74,28 @@ func (w *Worker) reject(p *port, f *bridge.Frame, d *pmd.Desc) {
 // punt copies a frame for the control plane, and frees its buffer. The frame may be a follower of
 // f, with another priority, so its own header counts.
 func (w *Worker) punt(p *port, f *bridge.Frame, d *pmd.Desc, kind punt.Kind) {
-	now, b, channel := w.gap.Last, w.memory.Frame(d.Addr, d.Len), w.punted.Load()
+	now, b, channel := w.gap.Last, w.bytes(d), w.punted[kind].Load()
+	if d.Options != 0 {
+		b = w.whole[:w.parts.Gather(w.whole, d)]
+	}
 	var h frame.Header
 	frame.Parse(b, &h)
 	r := punt.Frame{
-		At: now, Port: int32(p.id), Kind: kind, VID: h.VID, PCP: h.PCP, Class: f.Class, Tagged: h.Tagged,
+		At: now, Port: int32(p.id), Kind: kind, VID: h.VID, VLAN: w.bridge.VLAN(p.number, h.VID), PCP: h.PCP,
+		Class: f.Class, Tagged: h.Tagged,
+	}
+	class, spare := p.subscriber.ClassOf(h.Src), 0
+	if kind == punt.FIP {
+		class, spare = w.fipClass(p, b, &h)
 	}
 	switch {
-	case len(b) > channel.Longest():
+	case int(d.Len) > channel.Longest():
 		w.refuse(p, d, drop.Oversize, f.Class)
 		return
-	case !p.subscriber.Take(kind, f.Header.Src, now):
+	case !p.subscriber.Take(kind, class, now):
 		w.refuse(p, d, drop.PuntRate, f.Class)
 		return
-	case !channel.Put(r, b):
+	case !channel.Put(r, b, spare):
 		w.refuse(p, d, drop.PuntFull, f.Class)
 		return
 	}
@@ -74,5 +103,5 @@ func (w *Worker) punt(p *port, f *bridge.Frame, d *pmd.Desc, kind punt.Kind) {
 	if w.tap != nil {
 		w.tap.punted(p, d, f.Class)
 	}
-	w.pool.PutOne(w.buffer(d))
+	w.free(d)
 }

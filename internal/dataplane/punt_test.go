@@ -41,10 +41,13 @@ func subscribed(rate, burst int) func(*Params) {
 
 // punted reads the frames that wait for the control plane.
 func (r *rig) punted() (all []punt.Frame) {
-	n := r.s.Punted(func(f punt.Frame) {
-		f.Bytes = bytes.Clone(f.Bytes)
-		all = append(all, f)
-	})
+	n := 0
+	for kind := range punt.Kinds {
+		n += r.s.Punted(kind, func(f punt.Frame) {
+			f.Bytes = bytes.Clone(f.Bytes)
+			all = append(all, f)
+		})
+	}
 	if n != len(all) {
 		r.t.Errorf("%d frames read, not %d", len(all), n)
 	}
@@ -102,7 +105,7 @@ func reaches(t *testing.T, workers int, send []byte, want *punt.Frame) {
 	all := r.punted()
 	slices.SortFunc(all, func(a, b punt.Frame) int { return int(a.Port - b.Port) })
 	for port := range 3 {
-		c := r.port(port).PortCounters
+		c := r.port(port).Port
 		if want == nil || port == 2 {
 			class := 0
 			if want != nil {
@@ -120,7 +123,7 @@ func reaches(t *testing.T, workers int, send []byte, want *punt.Frame) {
 		if f.At <= began || f.At > r.now || !bytes.Equal(f.Bytes, send) {
 			t.Errorf("%x at %d", f.Bytes, f.At)
 		}
-		want.Port, want.Length = int32(port), len(send)
+		want.Port, want.Length, want.VLAN = int32(port), len(send), max(1, want.VID)
 		if f.At, f.Bytes = 0, nil; fmt.Sprint(f) != fmt.Sprint(want) {
 			t.Errorf("%+v, want %+v", f, want)
 		}
@@ -182,7 +185,7 @@ func TestStormOfLLDP(t *testing.T) {
 	}
 	r.run(10_000)
 	read += len(r.punted())
-	c := r.port(0).PortCounters
+	c := r.port(0).Port
 	dropped := uint64(0)
 	for _, n := range c.Drops[drop.PuntRate] {
 		dropped += n
@@ -298,7 +301,7 @@ func TestFrameTooLongForTheControlPlane(t *testing.T) {
 	w := s.Workers[0]
 	w.Step(1000)
 	p := w.ports[0]
-	for length, want := range map[int]uint64{puntLongest: 1, puntLongest + 1: 0} {
+	for length, want := range map[int]uint64{PuntLongest: 1, PuntLongest + 1: 0} {
 		before := p.count
 		in.frame = lldp(-1, length, 0)
 		w.Step(w.gap.Last + 1000)
@@ -357,7 +360,7 @@ func TestSubscriptionsChange(t *testing.T) {
 	if n := send(3); n != 0 || r.port(0).Drops[drop.ReservedAddress][0] != 8 {
 		t.Errorf("%d frames without a subscription; %v", n, r.port(0).Drops[drop.ReservedAddress])
 	}
-	if c := r.port(0).PortCounters; c.Punted[punt.LLDP] != 10 {
+	if c := r.port(0).Port; c.Punted[punt.LLDP] != 10 {
 		t.Errorf("%d punted, want 10: counters go on", c.Punted[punt.LLDP])
 	}
 	r.idle()
@@ -432,9 +435,9 @@ func TestPuntAndInjectAllocateNothing(t *testing.T) {
 		}
 		far.Complete(r.addrs[:])
 		r.discardAll(1)
-		r.s.Punted(do)
+		r.s.Punted(punt.LLDP, do)
 	})
-	c := r.port(0).PortCounters
+	c := r.port(0).Port
 	if n != 0 || read < 100 || c.Drops[drop.PuntRate][7] < 100 || r.port(1).Injected < 1900 {
 		t.Errorf("%v allocations for an iteration; %d read, %d over the limit, %d injected", n, read,
 			c.Drops[drop.PuntRate][7], r.port(1).Injected)
@@ -460,7 +463,7 @@ func TestTrainOfLLDP(t *testing.T) {
 	if n := countFollowers(r); n < 40 {
 		t.Fatalf("%d followers: the test tests nothing", n)
 	}
-	all, c := r.punted(), r.port(0).PortCounters
+	all, c := r.punted(), r.port(0).Port
 	if len(all) != 40 || c.Dropped() != 10 {
 		t.Fatalf("%d punted, %d dropped", len(all), c.Dropped())
 	}
@@ -487,7 +490,7 @@ func TestControlPlaneInAnotherGoroutine(t *testing.T) {
 				return
 			default:
 			}
-			read.Add(int64(r.s.Punted(func(f punt.Frame) {
+			read.Add(int64(r.s.Punted(punt.LLDP, func(f punt.Frame) {
 				if len(f.Bytes) != f.Length || !bytes.Equal(f.Bytes[12:14], []byte{0x88, 0xcc}) {
 					t.Errorf("%+v", f)
 				}
@@ -509,7 +512,7 @@ func TestControlPlaneInAnotherGoroutine(t *testing.T) {
 	<-stopped
 	r.run(100_000)
 	read.Add(int64(len(r.punted())))
-	a, b := r.port(0).PortCounters, r.port(1).PortCounters
+	a, b := r.port(0).Port, r.port(1).Port
 	if n := a.Punted[punt.LLDP] + b.Punted[punt.LLDP]; int64(n) != read.Load() || n+a.Dropped()+b.Dropped() != 2000 {
 		t.Errorf("%d punted, %d read; %d dropped", n, read.Load(), a.Dropped()+b.Dropped())
 	}

@@ -3,8 +3,12 @@ package dataplane
 import (
 	"sluice/cells"
 	"sluice/internal/bridge"
+	"sluice/internal/budget"
+	"sluice/internal/buffered"
 	"sluice/internal/drop"
 	"sluice/internal/frame"
+	"sluice/internal/handoff"
+	"sluice/internal/tap"
 	"sluice/pfc"
 	"sluice/pmd"
 	"sluice/sched"
@@ -14,32 +18,57 @@ import (
 // sends the port's peer a pause before any other work that can wait, so the reaction time does not
 // depend on how many ports follow.
 func (w *Worker) take(p *port, now int64) int {
-	if w.budget.receive <= 0 { // flood copies have spent it: wait for the next iteration
+	if w.budget.Receive <= 0 { // flood copies have spent it: wait for the next iteration
 		w.leaves(p)
 		return 0
 	}
-	copies := p.count.FloodCopies
+	left := w.budget.Receive
 	n := w.receive(p, w.burst[:p.burst], now)
-	cost := n + int(p.count.FloodCopies-copies)
-	w.budget.receive -= cost
-	if p.forget && n < w.quantum {
-		w.bridge.Forget(now, p.number) // again: these frames may be from before the link went down
-		p.forget = false
+	w.budget.Receive -= n
+	cost := left - w.budget.Receive // with copies of flooded frames
+	if p.forget {
+		w.forgetAgain(p, n, now)
 	}
-	if p.unread = false; n == p.burst {
+	if p.unread = false; n+p.slack >= p.burst {
 		w.leaves(p)
 	}
-	p.burst = w.quantum
+	p.burst, p.stuck = w.quantum, p.stuck && n == 0
 	if cost > w.quantum { // flooding: next time, only as many frames as cost one burst
-		p.burst = max(1, n*w.quantum/cost)
+		p.burst = max(p.most, n*w.quantum/cost)
 	}
 	if n > 0 {
 		w.stopPeer(p, now)
 		if w.finish(p) {
 			w.stopPeer(p, now)
 		}
+	} else if p.burst < burstSize {
+		p.widen()
 	}
 	return n
+}
+
+// forgetAgain forgets the stations behind a port once its driver is empty: the frames until then, n
+// descriptors in this pass, may be from before its link went down.
+//
+//go:noinline
+func (w *Worker) forgetAgain(p *port, n int, now int64) {
+	if n+p.slack < p.burst || n == 0 && p.driver.Waiting() == 0 {
+		w.bridge.Forget(now, p.number)
+		p.forget = false
+	}
+}
+
+// widen makes the next burst long enough for any frame if the first one that waits did not fit the
+// last two. Linux makes up to 44 parts of a frame that is beyond every MTU (generic mode, with
+// segments that a device was to cut).
+//
+//go:noinline
+func (p *port) widen() {
+	waiting := p.driver.Waiting() > 0
+	if p.stuck && waiting { // it has not just arrived
+		p.burst = burstSize
+	}
+	p.stuck = waiting
 }
 
 // stopPeer sends the port's peer a pause at once if another class has become congested.
@@ -51,23 +80,41 @@ func (w *Worker) stopPeer(p *port, now int64) {
 }
 
 // leaves records whether this pass leaves frames unread at a port with lossless classes.
+//
+//go:noinline
 func (w *Worker) leaves(p *port) {
 	p.unread = p.flow.lossless != 0 && p.driver.Waiting() > 0
 	w.unread = w.unread || p.unread
 }
 
+// holdUnread stops all lossless priorities of the peers of ports where frames still wait after the
+// iteration's budget is spent. It no longer stops those of other ports. Waiting frames are charged
+// to no group, so no group can become congested by them. The peer sends no more than these until it
+// has stopped, and the headroom has room for that.
+func (w *Worker) holdUnread(now int64) {
+	w.behind = w.unread
+	for _, p := range w.own {
+		if p.behind = p.unread && p.driver != nil && p.flow.on() && p.up; p.behind {
+			p.count.Behind++
+			w.sendPauses(p, now)
+			p.driver.Flush()
+		}
+	}
+}
+
 // receive receives a burst from a port, decides where its frames go and charges what it can charge
-// as a whole; finish must follow. Each step handles all frames before the next step begins, so its
-// loop is short and the processor reads several headers in parallel instead of waiting for one
-// after the other. Steps are go:noinline where a profile-guided build would otherwise merge them
-// into one function that is too large to inline the calls in it.
+// as a whole; finish must follow. It returns the number of descriptors. Each step handles all
+// frames before the next step begins, so its loop is short and the processor reads several headers
+// in parallel instead of waiting for one after the other. Steps are go:noinline where a
+// profile-guided build would otherwise merge them into one function that is too large to inline the
+// calls in it.
 func (w *Worker) receive(p *port, burst []pmd.Desc, now int64) int {
 	n := p.driver.Receive(burst)
 	if n == 0 {
 		return 0
 	}
 	p.count.RXBursts++
-	w.forward(p, w.arrived[:w.parse(p, burst[:n], now)], now)
+	w.forward(p, w.arrived[:w.parse(p, w.linked(p, burst[:n]), now)], now)
 	w.charge(p)
 	return n
 }
@@ -82,9 +129,9 @@ func (w *Worker) finish(p *port) (scarce bool) {
 	return scarce
 }
 
-// parse reads the headers of a burst and classifies its frames. It consumes MAC control frames,
-// drops frames that the port does not take, closes the gaps that these leave, and returns the
-// number of trains.
+// parse reads the headers of a burst and classifies its frames. It takes in frames that stop at
+// the port, drops frames that the port does not take, closes the gaps that these leave, and returns
+// the number of trains.
 func (w *Worker) parse(p *port, burst []pmd.Desc, now int64) (trains int) {
 	together := w.seeksTrains(p)
 	for i, kept := 0, 0; i < len(burst); {
@@ -140,7 +187,7 @@ func (w *Worker) parsePlain(p *port, burst []pmd.Desc, from, kept, trains int) (
 			break
 		}
 		b := memory.Frame(d.Addr, d.Len)
-		if frame.Parse(b, &f.Header) != frame.OK || f.Header.Type == frame.TypeMACControl {
+		if frame.Parse(b, &f.Header) != frame.OK || p.screen.MayStop(&f.Header) {
 			break
 		}
 		class := classifier.ByPCP(&f.Header) % Priorities
@@ -166,8 +213,11 @@ func (w *Worker) parsePlain(p *port, burst []pmd.Desc, from, kept, trains int) (
 // trains precede it. It returns how many it adds: 1 or 0.
 func (w *Worker) parseOne(p *port, burst []pmd.Desc, i, kept, trains int, now int64) (n int) {
 	d, f := &burst[i], &w.arrived[trains]
-	id := d.Addr >> (w.shift & 63)
-	if id >= uint64(len(p.held)) || p.held[id] != holdingEmpty {
+	id, holding := d.Addr>>(w.shift&63), uint8(holdingEmpty)
+	if d.Options != 0 {
+		holding = holdingHead
+	}
+	if id >= uint64(len(p.held)) || p.held[id] != holding {
 		p.count.RXTwice++ // not a buffer that the driver had to receive into, so not ours to free
 		return 0
 	}
@@ -175,24 +225,24 @@ func (w *Worker) parseOne(p *port, burst []pmd.Desc, i, kept, trains int, now in
 	p.filled--
 	p.count.RXFrames++
 	p.count.RXBytes += uint64(d.Len)
-	b := w.memory.Frame(d.Addr, d.Len)
+	b := w.bytes(d)
 	var class uint8
 	switch problem := frame.Parse(b, &f.Header); {
-	case problem == frame.OK && f.Header.Type != frame.TypeMACControl:
+	case problem == frame.OK && !p.screen.Stops(b, &f.Header):
 		class = p.classifier.CoS(b, &f.Header)
-	case problem == frame.OK:
-		w.consume(p, d, now)
-		return 0
-	case problem == frame.STagged && p.classifier.STags:
+	case problem == frame.STagged && p.classifier.STags && !p.screen.Stops(b, &f.Header):
 		class = p.classifier.STagCoS(&f.Header)
+	case problem == frame.OK || problem == frame.STagged && p.classifier.STags:
+		w.setAside(p, f, d, now)
+		return 0
 	default:
 		w.refuse(p, d, dropOfProblem[problem%frame.Problems], p.classifier.Default)
 		return 0
 	}
 	class %= Priorities
 	p.count.RX[class]++
-	if len(b) > p.longest[class] {
-		w.refuse(p, d, p.whyRefused(len(b), class), class)
+	if int(d.Len) > p.longest[class] {
+		w.refuse(p, d, p.whyRefused(int(d.Len), class), class)
 		return 0
 	}
 	f.Class, f.Followers = class, 0
@@ -208,11 +258,11 @@ func (w *Worker) consume(p *port, d *pmd.Desc, now int64) {
 	if w.clock != nil {
 		late = max(0, w.clock()-now)
 	}
-	p.flow.receive(now, late, w.memory.Frame(d.Addr, d.Len), &p.count)
+	p.flow.receive(now, late, w.bytes(d), &p.count)
 	if w.tap != nil {
-		w.tap.control(p, d, RX)
+		w.tap.control(p, d, tap.RX)
 	}
-	w.pool.PutOne(w.buffer(d))
+	w.free(d)
 }
 
 // forward decides where the trains of a burst go, and gathers their frames. A train whose frames
@@ -248,7 +298,7 @@ func (w *Worker) direct(p *port, trains []bridge.Frame, from, first int) (next i
 	for i := from; i < len(trains); i++ {
 		f, d := &trains[i], &w.burst[first&(burstSize-1)]
 		if f.Learned && len(w.out) > 0 {
-			w.announce(station{mac: f.Header.Src, vid: f.Header.VID, port: uint16(p.number)})
+			w.announce(handoff.Station{MAC: f.Header.Src, VID: f.Header.VID, Port: uint16(p.number)})
 		}
 		switch {
 		case f.Followers > 0:
@@ -272,7 +322,8 @@ func (w *Worker) buffer(d *pmd.Desc) uint32 { return uint32(d.Addr >> (w.shift &
 // descriptor returns the descriptor of the frame in a buffer.
 func (w *Worker) descriptor(id uint32) pmd.Desc {
 	f := w.frames[id]
-	return pmd.Desc{Addr: uint64(id)<<(w.shift&63) + f.offset(), Len: uint32(f.length())}
+	return pmd.Desc{Addr: uint64(id)<<(w.shift&63) + f.Offset(), Len: uint32(f.Length()),
+		Options: uint32(f/buffered.Several) & pmd.Continued}
 }
 
 // refuse drops a frame that was not admitted.
@@ -281,7 +332,7 @@ func (w *Worker) refuse(p *port, d *pmd.Desc, why drop.Reason, class uint8) {
 	if w.tap != nil {
 		w.tap.refused(p, d, why, class)
 	}
-	w.pool.PutOne(w.buffer(d))
+	w.free(d)
 }
 
 // batch is the frames of a burst that have one class and one egress queue. They are admitted
@@ -292,8 +343,9 @@ type batch struct {
 	out      *port
 	queue    uint8
 	priority uint8
-	granted  bool // the queue takes all of it, as far as is known
-	charged  bool // all of it, to its priority group
+	granted  bool   // the queue takes all of it, as far as is known
+	charged  bool   // all of it, to its priority group
+	any      uint16 // OR of the frames' low bits, as far as Several
 }
 
 // gather rewrites a frame, or a copy of one, for an egress port and adds it to the batch of its
@@ -305,17 +357,17 @@ func (w *Worker) gather(p *port, f *bridge.Frame, d *pmd.Desc, queue uint8, out 
 		return
 	}
 	n := w.accounts.Cells(length) // of the frame as received
-	b := newFrame(uint16(d.Addr)&w.mask, length, n, kindOf(p.groups+uint16(class), queue))
+	b := buffered.Of(d, w.mask, n, buffered.KindOf(p.groups+uint16(class), queue))
 	if out.egress != nil {
 		b = w.rewrite(p, f, d, b, out.egress)
-		length = b.length()
+		length = b.Length()
 	}
 	w.frames[id] = b
 	g := &out.batches[queue%Priorities]
 	if g.frames.Frames() == 0 || g.priority != class {
 		w.begin(p, g, class)
 	}
-	g.cells += n
+	g.cells, g.any = g.cells+n, g.any|uint16(b)
 	w.arena.Append(&g.frames, id, onWire(length))
 }
 
@@ -333,7 +385,7 @@ func (w *Worker) begin(p *port, g *batch, priority uint8) {
 	if g.frames.Frames() != 0 {
 		w.admit(p)
 	}
-	g.priority, g.cells = priority, 0
+	g.priority, g.cells, g.any = priority, 0, 0
 	w.batches = append(w.batches, g)
 }
 
@@ -413,7 +465,7 @@ func (w *Worker) trim(p *port, g *batch) {
 	if out.worker != w.index || (out.shut|out.early)>>g.queue&1 != 0 {
 		return // not known here, or decided frame by frame
 	}
-	first := w.frames[g.frames.First()].cells()
+	first := w.frames[g.frames.First()].Cells()
 	grant := w.accounts.Grant(out.number, int(g.queue), p.number, g.cells, first)
 	if g.granted = grant > 0; grant == g.cells {
 		return
@@ -422,7 +474,7 @@ func (w *Worker) trim(p *port, g *batch) {
 	g.frames, g.cells = sched.Chain{}, 0
 	for all.Frames() > 0 {
 		id := w.arena.Pop(&all)
-		if n := g.cells + w.frames[id].cells(); n <= grant {
+		if n := g.cells + w.frames[id].Cells(); n <= grant {
 			g.cells = n
 			w.arena.Append(&g.frames, id, w.arena.Length(id))
 		} else {
@@ -435,7 +487,7 @@ func (w *Worker) trim(p *port, g *batch) {
 			w.tap.dropped(out, id, drop.QueueFull)
 		}
 	}
-	w.pool.Put(dropped)
+	w.freeAll(dropped, g.any)
 }
 
 // takesAll reports whether a batch's egress queue has room for all of it. For ports of other
@@ -445,11 +497,11 @@ func (w *Worker) takesAll(g *batch) bool {
 	return out.worker != w.index || out.shut>>g.queue&1 == 0 && w.accounts.HasRoom(out.number, int(g.queue), g.cells)
 }
 
-// queue puts a charged batch into its egress queue: as a whole if the room is still there and the
-// queue has no early detection, otherwise frame by frame.
+// queue puts a charged batch into its egress queue: as a whole if the room is still there, the
+// queue has no early detection and no frame has several parts, otherwise frame by frame.
 func (w *Worker) queue(p *port, g *batch) {
 	out := g.out
-	if out.worker == w.index && out.early>>g.queue&1 == 0 &&
+	if out.worker == w.index && out.early>>g.queue&1 == 0 && g.any&buffered.Several == 0 &&
 		w.accounts.EnqueueAll(out.number, int(g.queue), p.number, g.cells) {
 		out.queues.EnqueueChain(int(g.queue), &g.frames)
 		return
@@ -470,7 +522,7 @@ func (w *Worker) admitEach(p *port, batches []*batch) {
 			}
 			waiting = true
 			id := w.arena.Pop(&g.frames)
-			if why := w.accounts.Admit(p.number, int(g.priority), w.frames[id].cells()); why != cells.Admitted {
+			if why := w.accounts.Admit(p.number, int(g.priority), w.frames[id].Cells()); why != cells.Admitted {
 				d := w.descriptor(id)
 				w.refuse(p, &d, dropOfCells[why], g.priority)
 				continue
@@ -484,7 +536,7 @@ func (w *Worker) admitEach(p *port, batches []*batch) {
 func (w *Worker) dispatch(out *port, id uint32) {
 	if out.worker != w.index {
 		w.bound[id] = uint16(out.number)
-		w.outboxTo(out.worker).sendFrame(id)
+		w.outboxTo(out.worker).SendFrame(id)
 		return
 	}
 	w.enqueue(out, id)
@@ -492,9 +544,11 @@ func (w *Worker) dispatch(out *port, id uint32) {
 
 // rewrite changes a frame into what its egress port sends. It may become shorter, or longer by a
 // tag, for which drivers leave room in front. Its charge stays the same.
-func (w *Worker) rewrite(p *port, f *bridge.Frame, d *pmd.Desc, b bufferedFrame, egress *bridge.Egress) bufferedFrame {
-	room := w.memory.Frame(d.Addr-frame.TagLength, frame.TagLength+d.Len)
-	return b.moved(egress.Rewrite(room, w.bridge.VLAN(p.number, f.Header.VID), f.Class) - frame.TagLength)
+func (w *Worker) rewrite(
+	p *port, f *bridge.Frame, d *pmd.Desc, b buffered.Frame, egress *bridge.Egress,
+) buffered.Frame {
+	room := w.memory.Frame(d.Addr-frame.TagLength, frame.TagLength+uint32(len(w.bytes(d))))
+	return b.Moved(egress.Rewrite(room, w.bridge.VLAN(p.number, f.Header.VID), f.Class) - frame.TagLength)
 }
 
 // flood sends a frame to every other member of its VLAN that is up. Each copy has a buffer and a
@@ -519,7 +573,7 @@ func (w *Worker) flood(p *port, f *bridge.Frame, d *pmd.Desc) {
 
 func (w *Worker) floodCopy(p *port, f *bridge.Frame, d *pmd.Desc, out *port) {
 	p.count.FloodCopies++
-	id, found := w.spare(p)
+	c, found := w.copy(p, d)
 	if !found {
 		p.count.Drops[drop.NoBuffer][f.Class]++
 		if w.tap != nil {
@@ -527,58 +581,70 @@ func (w *Worker) floodCopy(p *port, f *bridge.Frame, d *pmd.Desc, out *port) {
 		}
 		return
 	}
-	c := pmd.Desc{Addr: uint64(id)<<w.shift | d.Addr&uint64(w.mask), Len: d.Len}
-	copy(w.memory.Frame(c.Addr, c.Len), w.memory.Frame(d.Addr, d.Len))
 	w.gather(p, f, &c, out.floods[f.Class], out)
 }
 
-// spare returns a free buffer. Gathered frames hold buffers that are not charged yet: if no other
-// buffer is free, spare admits those frames, and refused ones give their buffers back.
-func (w *Worker) spare(p *port) (id uint32, found bool) {
-	one := w.ids[:1]
-	if w.pool.Get(one) == 0 {
-		w.admit(p)
-		if w.pool.Get(one) == 0 {
-			return 0, false
-		}
+// copy copies a frame to free buffers: as many as it has. Gathered frames hold buffers that are not
+// charged yet: if too few others are free, copy admits those frames, and refused ones give their
+// buffers back.
+func (w *Worker) copy(p *port, d *pmd.Desc) (c pmd.Desc, found bool) {
+	buffers := 1
+	if d.Options != 0 {
+		buffers = w.parts.Buffers(w.buffer(d))
 	}
-	return one[0], true
+	w.budget.Receive -= buffers + int(d.Len)/budget.CopyBytes
+	if w.pool.Free() < buffers {
+		w.admit(p)
+	}
+	ids := w.ids[:buffers]
+	if w.pool.Free() < buffers {
+		return c, false
+	}
+	w.pool.Get(ids)
+	if d.Options != 0 {
+		return w.parts.Copy(ids, d), true
+	}
+	c = pmd.Desc{Addr: uint64(ids[0])<<w.shift | d.Addr&uint64(w.mask), Len: d.Len}
+	copy(w.memory.Frame(c.Addr, c.Len), w.memory.Frame(d.Addr, d.Len))
+	return c, true
 }
 
 // enqueue puts an admitted frame, from this worker or another, into its egress queue. Lossless
 // queues never refuse frames.
 func (w *Worker) enqueue(out *port, id uint32) {
 	f := w.frames[id]
-	if out.shut>>(f.queue()%Priorities)&1 != 0 {
+	if out.shut>>(f.Queue()%Priorities)&1 != 0 {
 		w.dropAdmitted(out, id, out.whyShut())
 		return
 	}
-	if out.early>>(f.queue()%Priorities)&1 != 0 {
+	if out.early>>(f.Queue()%Priorities)&1 != 0 {
 		w.enqueueEarly(out, id)
 		return
 	}
-	if why := w.accounts.Enqueue(out.number, int(f.queue()), f.in(), f.cells()); why != cells.Admitted {
+	if why := w.accounts.Enqueue(out.number, int(f.Queue()), f.In(), f.Cells()); why != cells.Admitted {
 		w.dropAdmitted(out, id, dropOfCells[why])
 		return
 	}
-	out.queues.Enqueue(int(f.queue()), id, onWire(f.length()))
+	out.later += w.later(id, f)
+	out.queues.Enqueue(int(f.Queue()), id, onWire(f.Length()))
 }
 
 // enqueueEarly is enqueue for a queue with early detection, which depends on the depth before the
 // frame.
 func (w *Worker) enqueueEarly(out *port, id uint32) {
 	f := w.frames[id]
-	early := w.accounts.Early(out.number, int(f.queue()))
-	if why := w.accounts.Enqueue(out.number, int(f.queue()), f.in(), f.cells()); why != cells.Admitted {
+	early := w.accounts.Early(out.number, int(f.Queue()))
+	if why := w.accounts.Enqueue(out.number, int(f.Queue()), f.In(), f.Cells()); why != cells.Admitted {
 		w.dropAdmitted(out, id, dropOfCells[why])
 		return
 	}
 	if early && !w.warn(out, id) {
-		w.accounts.Dequeue(out.number, int(f.queue()), f.in(), f.cells())
+		w.accounts.Dequeue(out.number, int(f.Queue()), f.In(), f.Cells())
 		w.dropAdmitted(out, id, drop.Early)
 		return
 	}
-	out.queues.Enqueue(int(f.queue()), id, onWire(f.length()))
+	out.later += w.later(id, f)
+	out.queues.Enqueue(int(f.Queue()), id, onWire(f.Length()))
 }
 
 // onWire returns the length of a frame on the wire: devices pad frames to 60 bytes. Bytes in flight
@@ -588,20 +654,19 @@ func onWire(length int) int { return max(length, pfc.FrameLength) }
 // warn marks a frame with congestion experienced. It returns false if the frame is to be dropped
 // instead, because it can't be marked, and is lossy both here and where it came in.
 func (w *Worker) warn(out *port, id uint32) bool {
-	f := w.frames[id]
-	start := uint64(id)<<w.shift + f.offset()
-	if out.ECN>>f.priority()&1 != 0 && frame.MarkCE(w.memory.Frame(start, uint32(f.length()))) {
-		out.count.Marked[f.priority()]++
+	f, d := w.frames[id], w.descriptor(id)
+	if out.ECN>>f.Priority()&1 != 0 && frame.MarkCE(w.bytes(&d)) {
+		out.count.Marked[f.Priority()]++
 		return true
 	}
-	return w.ports[f.in()].Cells.Groups[f.priority()].Lossless || out.Cells.Groups[f.priority()].Lossless
+	return w.ports[f.In()].Cells.Groups[f.Priority()].Lossless || out.Cells.Groups[f.Priority()].Lossless
 }
 
 // dropAdmitted drops an admitted frame at its egress port.
 func (w *Worker) dropAdmitted(out *port, id uint32, why drop.Reason) {
-	out.count.Drops[why][w.frames[id].priority()]++
+	out.count.Drops[why][w.frames[id].Priority()]++
 	if why == drop.Storm {
-		out.count.StormQueued[w.frames[id].priority()]++
+		out.count.StormQueued[w.frames[id].Priority()]++
 	}
 	if w.tap != nil {
 		w.tap.dropped(out, id, why)
@@ -659,6 +724,8 @@ var (
 	dropOfBridge = [...]drop.Reason{
 		bridge.ReservedAddress: drop.ReservedAddress,
 		bridge.VLANIngress:     drop.VLANIngress,
+		bridge.FCoEVLAN:        drop.FCoEVLAN,
+		bridge.FCoESession:     drop.FCoESession,
 		bridge.NoDestination:   drop.NoDestination,
 		bridge.StormLimit:      drop.StormLimit,
 	}

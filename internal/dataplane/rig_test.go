@@ -21,6 +21,10 @@ const (
 	lossless   = 3 // priority
 )
 
+// wirePart is how many bytes of a frame arrive in one buffer, at both ends of a rig's wires; 0: all
+// of them. TestAgainInParts sets it.
+var wirePart int
+
 // rig is a switch with a bare wire at each port, in virtual time: the test is the link partner.
 type rig struct {
 	t       *testing.T
@@ -31,6 +35,7 @@ type rig struct {
 	wires   []*mem.Wire // A is the switch, B the test
 	memory  []byte      // of the test's ends: each has ringSize buffers to receive into and as many to send from
 	sent    []int       // by port
+	parts   []pmd.Desc  // memory of send
 	inboxes [][][]byte  // by port: frames received
 	descs   [16]pmd.Desc
 	addrs   [16]uint64
@@ -44,13 +49,18 @@ func newRig(t *testing.T, ports, workers int, configure func(*Params)) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { memory.Close() })
-	r := &rig{t: t, params: Params{Memory: memory, CellSize: 160, Workers: workers}}
+	r := &rig{t: t, params: Params{Memory: memory, CellSize: 160, Part: wirePart, Workers: workers}}
 	for i := range ports {
 		r.params.Ports = append(r.params.Ports, testPort(i, i%workers))
 		r.params.Bridge.Ports = append(r.params.Bridge.Ports, bridge.PortParams{})
 	}
 	if configure != nil {
 		configure(&r.params)
+	}
+	for i := range r.params.Ports {
+		if p := &r.params.Ports[i]; p.Parts == 0 && r.params.Part > 0 {
+			p.Parts = (p.MaxFrame + r.params.Part - 1) / r.params.Part
+		}
 	}
 	if r.s, err = NewSwitch(r.params); err != nil {
 		t.Fatal(err)
@@ -60,7 +70,7 @@ func newRig(t *testing.T, ports, workers int, configure func(*Params)) *rig {
 	for i := range ports {
 		r.wires = append(r.wires, r.newWire(i))
 		r.wires[i].A.Fill(r.s.Parked(i))
-		r.plan.Links = append(r.plan.Links, Link{Driver: r.wires[i].A, Up: true, TXRing: ringSize})
+		r.plan.Links = append(r.plan.Links, Link{Driver: r.wires[i].A, Up: true, TXRing: ringSize, Parts: pmd.MaxParts})
 	}
 	r.publish()
 	r.run(1000)
@@ -90,7 +100,9 @@ func testPort(i, worker int) PortParams {
 
 func (r *rig) newWire(port int) *mem.Wire {
 	r.t.Helper()
-	w, err := mem.NewWire(mem.Params{Rate: speed, Delay: 100, Ring: ringSize},
+	w, err := mem.NewWire(mem.Params{
+		Rate: speed, Delay: 100, Ring: ringSize, Part: r.params.Part, MTU: max(1500, r.params.Ports[port].MaxFrame-18),
+	},
 		mem.End{Memory: r.params.Memory.Bytes(), Buffer: bufferSize}, mem.End{Memory: r.memory, Buffer: bufferSize})
 	if err != nil {
 		r.t.Fatal(err)
@@ -141,25 +153,37 @@ func (r *rig) run(ns int64) {
 
 // collect takes the frames that have arrived at the far end of a port's wire.
 func (r *rig) collect(port int) {
-	var d [16]pmd.Desc
-	var done [16]uint64
+	var d [32]pmd.Desc
+	var done [32]uint64
 	b := r.wires[port].B
 	b.Complete(done[:])
+	var received []byte
 	for _, d := range d[:b.Receive(d[:])] {
-		r.inboxes[port] = append(r.inboxes[port], append([]byte(nil), r.memory[d.Addr:d.Addr+uint64(d.Len)]...))
+		received = append(received, r.memory[d.Addr:d.Addr+uint64(d.Len)]...)
 		b.Fill([]uint64{d.Addr})
+		if d.Options == 0 {
+			r.inboxes[port] = append(r.inboxes[port], received)
+			received = nil
+		}
 	}
 }
 
 // send puts bytes on the wire to a port.
 func (r *rig) send(port int, b []byte) {
 	r.t.Helper()
-	addr := uint64((port*2*ringSize + ringSize + r.sent[port]%ringSize) * bufferSize)
-	copy(r.memory[addr:], b)
-	if r.wires[port].B.Transmit([]pmd.Desc{{Addr: addr, Len: uint32(len(b))}}) != 1 {
+	parts := r.parts[:0]
+	for more := true; more; more = len(b) > 0 {
+		addr := uint64((port*2*ringSize + ringSize + r.sent[port]%ringSize) * bufferSize)
+		n := copy(r.memory[addr:][:bufferSize], b)
+		b = b[n:]
+		parts = append(parts, pmd.Desc{Addr: addr, Len: uint32(n), Options: pmd.Continued})
+		r.sent[port]++
+	}
+	parts[len(parts)-1].Options = 0
+	r.parts = parts
+	if r.wires[port].B.Transmit(parts) != len(parts) {
 		r.t.Fatal("the wire takes no more")
 	}
-	r.sent[port]++
 }
 
 // data returns a frame of VLAN 1 from the address of one port to that of another, with a number in

@@ -41,8 +41,8 @@ func (w *Worker) override(p *port, now int64, priorities uint8) {
 func (w *Worker) countForwarded(p *port, ids []uint32) {
 	for _, id := range ids {
 		// a pause holds a queue, whatever the priority of its frames
-		if f := w.frames[id]; p.ignored>>f.queue()&1 != 0 {
-			p.count.StormForwarded[f.priority()]++
+		if f := w.frames[id]; p.ignored>>f.Queue()&1 != 0 {
+			p.count.StormForwarded[f.Priority()]++
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"sluice/internal/bridge"
+	"sluice/internal/buffered"
 	"sluice/pmd"
 )
 
@@ -11,43 +12,9 @@ import (
 // of the tag. The decisions for the first frame of a train hold for its followers. A frame unlike
 // its neighbours is a train of one.
 
-// trainHeader is how many bytes of two frames are compared: addresses, tag and type. A shorter
-// frame is a train of one.
-const trainHeader = 18
-
 // aloneFor is for how many bursts a port does not look for trains after a burst in which most
 // frames were trains of one.
 const aloneFor = 127
-
-// likeness is what the headers of a train have in common.
-type likeness struct {
-	first  uint64 // bytes 0 to 7
-	second uint16 // bytes 8 and 9
-	third  uint64 // bytes 10 to 17, compared under mask
-	mask   uint64
-	byPCP  [8]uint8 // class of a frame, by the bits where a tag would have its PCP
-}
-
-// In bytes 10 to 17 of a frame, read as a little-endian number:
-const (
-	pcpPlace = 37        // the first bit of the PCP of a tag
-	untagged = 1<<32 - 1 // the bytes before a tag, or of the header of an untagged frame
-)
-
-// likenessOf returns what a frame must have in common with b, whose header is that of f.
-func likenessOf(c *bridge.Classifier, f *bridge.Frame, b []byte) likeness {
-	l := likeness{
-		first: binary.LittleEndian.Uint64(b[:8]), second: binary.LittleEndian.Uint16(b[8:10]),
-		third: binary.LittleEndian.Uint64(b[10:trainHeader]), mask: ^uint64(7 << pcpPlace), byPCP: c.PCP,
-	}
-	if !f.Header.Tagged {
-		l.mask = untagged
-		for i := range l.byPCP {
-			l.byPCP[i] = c.Default
-		}
-	}
-	return l
-}
 
 // follow parses the followers of a frame: the leading frames of behind that are like it. It stores
 // their classes, and returns their number and the set of their classes.
@@ -56,26 +23,26 @@ func likenessOf(c *bridge.Classifier, f *bridge.Frame, b []byte) likeness {
 func (w *Worker) follow(
 	p *port, f *bridge.Frame, head *pmd.Desc, behind []pmd.Desc, classes []uint8,
 ) (n int, set uint8) {
-	if head.Len < trainHeader {
+	if head.Len < bridge.TrainHeader {
 		return 0, 0
 	}
-	like := likenessOf(p.classifier, f, w.memory.Frame(head.Addr, head.Len))
+	like := bridge.LikenessOf(p.classifier, f, w.memory.Frame(head.Addr, head.Len))
 	held, shift, memory, bytes := p.held, w.shift&63, w.memory, 0
 	counts := uint64(0) // of frames, by class, 8 bits each
 	classes = classes[:len(behind)]
 	for i := range behind {
 		d := &behind[i]
 		id := d.Addr >> shift
-		if id >= uint64(len(held)) || held[id] != holdingEmpty || d.Len < trainHeader {
+		if id >= uint64(len(held)) || held[id] != holdingEmpty || d.Len < bridge.TrainHeader {
 			break
 		}
 		b := memory.Frame(d.Addr, d.Len)
-		third := binary.LittleEndian.Uint64(b[10:trainHeader])
-		if binary.LittleEndian.Uint64(b[:8])^like.first|uint64(binary.LittleEndian.Uint16(b[8:10])^like.second)|
-			(third^like.third)&like.mask != 0 {
+		third := binary.LittleEndian.Uint64(b[10:bridge.TrainHeader])
+		if binary.LittleEndian.Uint64(b[:8])^like.First|uint64(binary.LittleEndian.Uint16(b[8:10])^like.Second)|
+			(third^like.Third)&like.Mask != 0 {
 			break
 		}
-		class := like.byPCP[third>>pcpPlace&7] % Priorities
+		class := like.ByPCP[third>>bridge.PCPPlace&7] % Priorities
 		if len(b) > p.longest[class] {
 			break
 		}
@@ -145,7 +112,7 @@ func (w *Worker) gatherTrain(p *port, burst []pmd.Desc, classes []uint8, set uin
 		d, class := &burst[i], classes[i]
 		id, length := uint32(d.Addr>>shift), int(d.Len)
 		n := accounts.Cells(length)
-		frames[id] = newFrame(uint16(d.Addr)&mask, length, n, kindOf(first+uint16(class), class))
+		frames[id] = buffered.New(uint16(d.Addr)&mask, length, n, buffered.KindOf(first+uint16(class), class))
 		g := &batches[class%Priorities]
 		g.cells += n
 		arena.Append(&g.frames, id, onWire(length))

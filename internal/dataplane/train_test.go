@@ -18,7 +18,7 @@ import (
 // and counter for counter, as one that decides per frame, whatever breaks the trains: other
 // addresses, tags, classes and lengths, unknown and group addresses, PFC, storms and limits, ports
 // of another worker, tags pushed and popped, queues that classes share, wires, frames for the
-// control plane.
+// control plane, FCoE VLANs.
 func TestTrainsAreFrames(t *testing.T) {
 	followed := 0
 	var anomalies [bridge.Anomalies]uint64 // frames with anomalous source addresses
@@ -29,6 +29,8 @@ func TestTrainsAreFrames(t *testing.T) {
 		bursts := append(rapid.SliceOfN(rapid.Custom(drawTrains), 1, 4).Draw(rt, "bursts"), strangers())
 		own := rapid.Bool().Draw(rt, "own address") // a stranger has the address of port 3
 		for _, r := range []*rig{together, singly} {
+			r.setLinks(bridge.VirtualLink{VID: 2, VN: station0(0), FCF: station0(1), FCFPort: 1},
+				bridge.VirtualLink{VID: 2, VN: station0(2), FCF: station0(1), ENodePort: 2, FCFPort: 1})
 			if own {
 				station0(23).Put(r.plan.Links[3].MAC[:])
 				r.publish()
@@ -160,6 +162,7 @@ func drawTrainSwitch(t *rapid.T) func(*Params) {
 	queue := rapid.SampledFrom([]int{3, 30, 400}).Draw(t, "queue")
 	red := rapid.Bool().Draw(t, "early detection")
 	wire := rapid.IntRange(0, 4).Draw(t, "wire") == 0
+	storage := rapid.Bool().Draw(t, "FCoE VLAN")
 	static := rapid.Bool().Draw(t, "static entry") // of a stranger
 	limited := rapid.Bool().Draw(t, "address limit")
 	punts := rapid.IntRange(0, 20).Draw(t, "frames for the control plane")
@@ -196,6 +199,9 @@ func drawTrainSwitch(t *rapid.T) func(*Params) {
 		}
 		if static && !wire {
 			p.Bridge.Static = []bridge.StaticEntry{{MAC: station0(22), VID: 1, Port: 3}}
+		}
+		if storage && !wire {
+			p.Bridge.FCoE = vlanSet(2)
 		}
 		if limited {
 			p.Bridge.Ports[2].Limit = 2
@@ -243,7 +249,8 @@ func drawTrains(t *rapid.T) trains {
 		}
 		pcps := rapid.SampledFrom([][]uint8{{3}, {0, 1, 2, 3, 4, 5, 6, 7}, {4, 4, 3}, {2, 1}}).Draw(t, "pcps")
 		lengths := rapid.SampledFrom([][]int{{60}, {60, 400}, {500}, {60, 61, 1519}}).Draw(t, "lengths")
-		kinds := []string{"tagged", "tagged", "tagged", "untagged", "reserved", "LLDP", "untagged LLDP", "VID 2", "PFC"}
+		kinds := []string{"tagged", "tagged", "tagged", "untagged", "reserved", "LLDP", "untagged LLDP", "VID 2", "PFC",
+			"FCoE", "stray FCoE", "FIP"}
 		kind := rapid.SampledFrom(kinds).Draw(t, "kind")
 		for i := range rapid.IntRange(1, 14).Draw(t, "frames") {
 			number++
@@ -260,6 +267,13 @@ func drawTrains(t *rapid.T) trains {
 				}
 			case "VID 2":
 				f[15] = 2
+			case "FCoE":
+				f[15] = 2
+				copy(f[16:], []byte{0x89, 0x06})
+			case "stray FCoE":
+				copy(f[16:], []byte{0x89, 0x06})
+			case "FIP":
+				copy(f[16:], []byte{0x89, 0x14})
 			case "PFC":
 				if i == 1 {
 					f = make([]byte, pfc.FrameLength)

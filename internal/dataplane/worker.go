@@ -1,12 +1,17 @@
 package dataplane
 
 import (
+	"math/bits"
 	"sync/atomic"
 	"time"
 
 	"sluice/cells"
 	"sluice/internal/bridge"
+	"sluice/internal/budget"
+	"sluice/internal/buffered"
+	"sluice/internal/counters"
 	"sluice/internal/gaps"
+	"sluice/internal/handoff"
 	"sluice/internal/punt"
 	"sluice/internal/turns"
 	"sluice/internal/umem"
@@ -19,10 +24,10 @@ import (
 type Worker struct {
 	// Used for every frame.
 	memory   *umem.Memory
-	shift    uint            // address >> shift = buffer id
-	mask     uint16          // address & mask = place in the buffer
-	frames   []bufferedFrame // shared; see Switch.frames
-	bound    []uint16        // shared, likewise
+	shift    uint             // address >> shift = buffer id
+	mask     uint16           // address & mask = place in the buffer
+	frames   []buffered.Frame // shared; see Switch.frames
+	bound    []uint16         // shared, likewise
 	pool     *umem.Pool
 	accounts *cells.Manager
 	bridge   *bridge.Bridge
@@ -32,7 +37,7 @@ type Worker struct {
 	// Used for every burst.
 	own     []*port  // this worker's
 	sources []source // this worker's ports and handoffs
-	out     []*outbox
+	out     []*handoff.Outbox
 	in      []*inbox
 	burst   [burstSize]pmd.Desc
 	addrs   [burstSize]uint64
@@ -49,7 +54,7 @@ type Worker struct {
 	turns turns.Turns
 
 	// Used once per iteration, or less often.
-	budget     budget
+	budget     budget.Budget
 	quantum    int          // most frames that a port receives in a pass
 	unread     bool         // frames wait at a port with lossless classes, as of this pass
 	behind     bool         // the last budget ran out with frames unread, so their peers were stopped
@@ -58,56 +63,25 @@ type Worker struct {
 	index      int
 	cellSize   int // bytes
 	gap        gaps.Meter
-	departed   departed
-	current    *Plan                        // what the worker runs now
-	clears     uint64                       // Plan.Cleared, as of that plan
-	flushes    uint64                       // Plan.Flush.Serial, as of that plan
-	awaited    int                          // iterations that the next plan has waited for drivers to empty
-	plan       atomic.Pointer[Plan]         // shared: written by the control plane
-	adopted    atomic.Pointer[Plan]         // shared: written by the worker
-	generation atomic.Pointer[Generation]   // shared: written by the worker
-	snapshot   snapshotExchange             // shared, by its own rules
-	fdb        fdbExchange                  // shared, by its own rules
-	punted     atomic.Pointer[punt.Channel] // shared: written by Prepare; nil: no port has had a subscription
-	stopped    atomic.Bool                  // shared: written by the control plane
-	started    atomic.Pointer[time.Time]    // shared: written by the worker
-}
+	departed   counters.Departed
+	current    *Plan                      // what the worker runs now
+	clears     uint64                     // Plan.Cleared, as of that plan
+	flushes    uint64                     // Plan.Flush.Serial, as of that plan
+	awaited    int                        // iterations that the next plan has waited for drivers to empty
+	plan       atomic.Pointer[Plan]       // shared: written by the control plane
+	adopted    atomic.Pointer[Plan]       // shared: written by the worker
+	generation atomic.Pointer[Generation] // shared: written by the worker
+	snapshot   snapshotExchange           // shared, by its own rules
+	fdb        fdbExchange                // shared, by its own rules
+	stopped    atomic.Bool                // shared: written by the control plane
+	started    atomic.Pointer[time.Time]  // shared: written by the worker
+	// shared: written by Prepare, by kind; nil: no port has had a subscription
+	punted [punt.Kinds]atomic.Pointer[punt.Channel]
 
-// bufferedFrame describes the frame in a buffer in one word, so that one store writes it and one
-// comparison matches two kinds. It has four fields of 16 bits, from bit 0 on: the frame's length in
-// bytes; the cells charged to its ingress group, and to its egress queue while it waits there; its
-// kind; and its offset in the buffer.
-type bufferedFrame uint64
-
-// kind encodes a frame's ingress port, priority and egress queue. The queue is that of the
-// priority, unless the frame is flooded.
-type kind uint16
-
-// maxPorts bounds the number of ports so that a kind fits in 16 bits.
-const maxPorts = 1 << 16 / Priorities / Priorities
-
-// kindOf returns the kind of frames from a group (port number * Priorities + priority) for a queue.
-func kindOf(group uint16, queue uint8) kind { return kind(group*Priorities + uint16(queue)) }
-
-func (k kind) in() int         { return int(k / Priorities / Priorities) }
-func (k kind) priority() uint8 { return uint8(k / Priorities % Priorities) }
-func (k kind) queue() uint8    { return uint8(k % Priorities) }
-
-func newFrame(offset uint16, length, cells int, k kind) bufferedFrame {
-	return bufferedFrame(uint64(offset)<<48 | uint64(k)<<32 | uint64(cells)<<16 | uint64(length))
-}
-
-func (f bufferedFrame) length() int     { return int(uint16(f)) }
-func (f bufferedFrame) cells() int      { return int(uint16(f >> 16)) }
-func (f bufferedFrame) kind() kind      { return kind(f >> 32) }
-func (f bufferedFrame) offset() uint64  { return uint64(f >> 48) }
-func (f bufferedFrame) in() int         { return f.kind().in() }
-func (f bufferedFrame) priority() uint8 { return f.kind().priority() }
-func (f bufferedFrame) queue() uint8    { return f.kind().queue() }
-
-// moved returns the frame with its start moved by a number of bytes, and shortened by as many.
-func (f bufferedFrame) moved(bytes int) bufferedFrame {
-	return newFrame(uint16(int(f.offset())+bytes), f.length()-bytes, f.cells(), f.kind())
+	// Used for frames of several parts.
+	parts *buffered.Parts // shared; see Switch.parts
+	descs []pmd.Desc      // of a burst to send
+	whole []byte          // a frame in one piece, for the control plane
 }
 
 // port is a port as its worker sees it.
@@ -128,6 +102,7 @@ type port struct {
 
 	driver     pmd.Port           // nil while absent
 	classifier *bridge.Classifier // of received frames
+	screen     bridge.Screen      // finds frames that stop here
 	egress     *bridge.Egress     // what is done to frames that leave; nil: nothing
 	growth     int                // bytes that an untagged frame may grow by
 	early      uint8              // queues with early detection
@@ -138,10 +113,12 @@ type port struct {
 	held       []uint8 // by buffer id: what the driver holds it for, holding…
 	parked     bool    // no driver, and no former one that still holds buffers
 	filled     int     // buffers with the driver for reception, or parked for it
-	sending    int     // frames with the driver, to send
+	sending    int     // buffers with the driver, to send
 	inFlight   int     // their bytes on the wire, without FCS, preamble and gap
-	burst      int     // most frames of the next receive; see take
+	burst      int     // most descriptors of the next receive; see take
+	slack      int     // most of it that a burst leaves free for a frame of several parts; 0: there are none
 	txRing     int     // upper limit of sending
+	spread     int     // most parts of a frame that is sent
 	forget     bool    // its link went down: forget its FDB entries when its driver is empty
 	flaps      uint32  // Link.Flaps, as of the current plan
 	alone      int     // bursts left in which no trains are sought
@@ -153,7 +130,14 @@ type port struct {
 	injection  injection
 	subscriber punt.Subscriber
 	count      PortCounters
-	losses     losses
+	losses     counters.Lossless
+
+	// Used for frames of several parts.
+	returned int  // buffers back from the driver that belong to frames of which it still has others
+	later    int  // buffers of the frames in its queues, beyond the first of each
+	most     int  // most buffers of a frame that has been queued here
+	stuck    bool // the first frame that waits may be too long for the burst
+
 	PortParams
 }
 
@@ -164,14 +148,17 @@ const (
 	holdingFrame    // to send
 	holdingControl  // to send a PFC frame of the switch
 	holdingInjected // to send a frame of the control plane
+	holdingPart     // to send a part of a frame that has several
+	holdingHead     // nothing; it is the head of a frame of several parts in the current burst
 )
 
 func newWorker(s *Switch, index, first, n int) *Worker {
 	memory := s.params.Memory
 	w := &Worker{
 		index: index, random: uint64(index) + 1, cellSize: s.params.CellSize, memory: memory, frames: s.frames,
-		bound: s.bound,
-		pool:  umem.NewPool(first, n), arena: sched.NewArena(memory.Buffers()),
+		parts: s.parts, bound: s.bound,
+		descs: make([]pmd.Desc, 0, burstSize*pmd.MaxParts), whole: make([]byte, PuntLongest),
+		pool: umem.NewPool(first, n), arena: sched.NewArena(memory.Buffers()),
 	}
 	for 1<<w.shift < memory.BufferSize() {
 		w.shift++
@@ -188,12 +175,12 @@ func newWorker(s *Switch, index, first, n int) *Worker {
 // its peer was sent XOFF.
 func (w *Worker) Step(now int64) int {
 	w.gap.Observe(now)
-	w.budget.renew()
+	w.budget.Renew()
 	if p := w.plan.Load(); p != w.current && w.ready(p) {
 		w.adopt(p, now)
 	}
 	work := w.pass(now)
-	for w.budget.first = false; w.unread && w.budget.receive > 0; {
+	for w.budget.First = false; w.unread && w.budget.Receive > 0; {
 		work += w.pass(now)
 	}
 	if w.unread || w.behind {
@@ -242,7 +229,7 @@ func (w *Worker) pollRX(sources []source, now int64) (work int) {
 		}
 	}
 	for _, o := range w.out {
-		o.flush()
+		o.Flush()
 	}
 	return work
 }
@@ -271,11 +258,11 @@ func (w *Worker) pollTX(sources []source, now int64) (work int) {
 
 // reap takes back the buffers of sent frames and ends their charges, which may end an XOFF.
 func (w *Worker) reap(p *port) (frames int) {
-	for more := p.sending > 0 && w.budget.grants(w.budget.reap); more; {
+	for more := p.sending > 0 && w.budget.Grants(w.budget.Reap); more; {
 		n := w.reapBurst(p)
 		frames += n
-		w.budget.reap -= n
-		more = n == w.quantum && p.sending > 0 && w.budget.reap > 0
+		w.budget.Reap -= n
+		more = n == w.quantum && p.sending > 0 && w.budget.Reap > 0
 	}
 	return frames
 }
@@ -302,7 +289,7 @@ func (w *Worker) reapBurst(p *port) int {
 //go:noinline
 func (w *Worker) settle(p *port, addrs []uint64) (n int) {
 	held, frames, shift, pool := p.held, w.frames, w.shift&63, w.pool
-	bytes, like, cells := 0, kind(0), 0
+	bytes, like, cells := 0, buffered.Kind(0), 0
 	ids := w.ids[:len(addrs)]
 	for i, addr := range addrs {
 		id := uint32(addr >> shift)
@@ -311,12 +298,12 @@ func (w *Worker) settle(p *port, addrs []uint64) (n int) {
 		}
 		held[id] = holdingNothing
 		f := frames[id]
-		if f.kind() != like {
+		if f.Kind() != like {
 			w.owe(p, like, cells)
-			like, cells = f.kind(), 0
+			like, cells = f.Kind(), 0
 		}
-		cells += f.cells()
-		bytes += onWire(f.length())
+		cells += f.Cells()
+		bytes += onWire(f.Length())
 		ids[i] = id
 		n++
 	}
@@ -338,8 +325,8 @@ func (w *Worker) settle(p *port, addrs []uint64) (n int) {
 //
 //go:noinline
 func (w *Worker) sendBack(p *port, addrs []uint64) (n int) {
-	var home *outbox
-	bytes, like, cells := 0, kind(0), 0
+	var home *handoff.Outbox
+	bytes, like, cells := 0, buffered.Kind(0), 0
 	for _, addr := range addrs {
 		id := uint32(addr >> (w.shift & 63))
 		if p.held[id] != holdingFrame || w.pool.Owns(id) {
@@ -347,14 +334,14 @@ func (w *Worker) sendBack(p *port, addrs []uint64) (n int) {
 		}
 		p.held[id] = holdingNothing
 		f := w.frames[id]
-		if home == nil || f.kind() != like {
+		if home == nil || f.Kind() != like {
 			w.dequeued(p, like, cells)
-			like, cells = f.kind(), 0
-			home = w.outboxTo(w.ports[f.in()].worker)
+			like, cells = f.Kind(), 0
+			home = w.outboxTo(w.ports[f.In()].worker)
 		}
-		cells += f.cells()
-		bytes += onWire(f.length())
-		home.sendHome(id)
+		cells += f.Cells()
+		bytes += onWire(f.Length())
+		home.SendHome(id)
 		n++
 	}
 	w.dequeued(p, like, cells)
@@ -364,22 +351,22 @@ func (w *Worker) sendBack(p *port, addrs []uint64) (n int) {
 }
 
 // dequeued returns the cells of frames of a kind to the queue that they left.
-func (w *Worker) dequeued(p *port, k kind, cells int) {
+func (w *Worker) dequeued(p *port, k buffered.Kind, cells int) {
 	if cells > 0 {
-		w.accounts.Dequeue(p.number, int(k.queue()), k.in(), cells)
+		w.accounts.Dequeue(p.number, int(k.Queue()), k.In(), cells)
 	}
 }
 
 // due is what sent frames of one kind are to give back.
 type due struct {
-	kind  kind
+	kind  buffered.Kind
 	cells int
 }
 
 // owe adds a run of frames of a kind to what is due. Runs may be single frames of alternating
 // kinds, so the accounts are credited once for all runs, unless two kinds share a queue.
-func (w *Worker) owe(p *port, k kind, cells int) {
-	d := &w.dues[k.queue()%Priorities]
+func (w *Worker) owe(p *port, k buffered.Kind, cells int) {
+	d := &w.dues[k.Queue()%Priorities]
 	if d.kind != k {
 		w.pay(p, d)
 		d.kind = k
@@ -396,7 +383,7 @@ func (w *Worker) pay(p *port, d *due) {
 }
 
 // credit returns the cells of frames of a kind to the queue that they left and to their group.
-func (w *Worker) credit(p *port, k kind, cells int) {
+func (w *Worker) credit(p *port, k buffered.Kind, cells int) {
 	w.discharge(k, cells)
 	w.dequeued(p, k, cells)
 }
@@ -408,11 +395,10 @@ func (w *Worker) complete(p *port, id uint32) {
 	p.held[id] = holdingNothing
 	switch holding {
 	case holdingFrame:
-		f := w.frames[id]
 		p.sending--
-		p.inFlight -= onWire(f.length())
-		w.accounts.Dequeue(p.number, int(f.queue()), f.in(), f.cells())
-		w.release(id, f)
+		w.leave(p, id)
+	case holdingPart:
+		w.completePart(p, id)
 	case holdingControl:
 		p.sending--
 		p.inFlight -= p.flow.returned(id)
@@ -425,23 +411,34 @@ func (w *Worker) complete(p *port, id uint32) {
 	}
 }
 
-// release returns a frame's buffer to its home, where its ingress charge ends.
-func (w *Worker) release(id uint32, f bufferedFrame) {
+// leave ends the sending of a frame.
+func (w *Worker) leave(p *port, id uint32) {
+	f := w.frames[id]
+	p.inFlight -= onWire(f.Length())
+	w.accounts.Dequeue(p.number, int(f.Queue()), f.In(), f.Cells())
+	w.release(id, f)
+}
+
+// release returns a frame's buffers to their home, where its ingress charge ends.
+func (w *Worker) release(id uint32, f buffered.Frame) {
 	if !w.pool.Owns(id) {
 		w.sendHome(id, f)
 		return
 	}
-	w.accounts.Release(f.in(), int(f.priority()), f.cells())
+	w.accounts.Release(f.In(), int(f.Priority()), f.Cells())
+	if f&buffered.Several != 0 {
+		w.freeLater(id)
+	}
 	w.pool.PutOne(id)
 }
 
-func (w *Worker) sendHome(id uint32, f bufferedFrame) {
-	w.outboxTo(w.ports[f.in()].worker).sendHome(id)
+func (w *Worker) sendHome(id uint32, f buffered.Frame) {
+	w.outboxTo(w.ports[f.In()].worker).SendHome(id)
 }
 
 // refill tops up the driver's empty buffers to PortParams.Buffers.
 func (w *Worker) refill(p *port) {
-	if p.flow.spare.lacking|p.injection.spare.lacking != 0 {
+	if p.flow.spare.Lacking|p.injection.spare.Lacking != 0 {
 		w.provideOwn(p)
 	}
 	for p.filled < p.Buffers {
@@ -460,4 +457,34 @@ func (w *Worker) refill(p *port) {
 			return
 		}
 	}
+}
+
+// source is where a worker's queues get frames from: one of its ports, or a handoff from another
+// worker.
+type source struct {
+	port    *port // nil: a handoff
+	handoff *inbox
+}
+
+// order returns the sources of a pass in random order, so that none is always the last to spend the
+// budget, or the first to ask for room.
+func (w *Worker) order() []source {
+	s := w.sources
+	for i := len(s) - 1; i > 0; i-- {
+		j := w.draw(i + 1)
+		s[i], s[j] = s[j], s[i]
+	}
+	return s
+}
+
+// draw returns a random number from 0 to n-1, by xorshift64* (S. Vigna, "An experimental
+// exploration of Marsaglia's xorshift generators, scrambled", ACM TOMS 42(4), 2016).
+func (w *Worker) draw(n int) int {
+	x := w.random
+	x ^= x >> 12
+	x ^= x << 25
+	x ^= x >> 27
+	w.random = x
+	high, _ := bits.Mul64(x*0x2545f4914f6cdd1d, uint64(n))
+	return int(high)
 }

@@ -1,0 +1,14 @@
+package dataplane
+
+import (
+	"sluice/internal/buffered"
+	"strings"
+	"testing"
+)
+
+func TestTooManyPorts(t *testing.T) {
+	p := Params{Workers: 1, Ports: make([]PortParams, buffered.MaxPorts+1)}
+	if err := p.check(); err == nil || !strings.Contains(err.Error(), "1025 ports: at most 1024 are possible") {
+		t.Errorf("%v", err)
+	}
+}
