@@ -2,16 +2,17 @@ package control
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
-	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/fcoe/snoop"
+	"sluice/internal/params"
 )
 
 // autoText is a switch whose first two ports agree on PFC by DCBX.
@@ -37,101 +38,11 @@ func agreed(pfc map[string]uint8) map[string]config.LinkFacts {
 	return links
 }
 
-// translateOn is translate on links.
-func translateOn(t *testing.T, text string, links map[string]config.LinkFacts) dataplane.Params {
-	t.Helper()
-	c, err := parse(t, text).OnLinks(links)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := Params(c, memoryFor(t, c))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := dataplane.NewSwitch(p); err != nil {
-		t.Fatalf("the dataplane refuses what was translated: %v", err)
-	}
-	return p
-}
-
-// TestAgreedParams: a port that has not agreed on a lossless class treats it as a lossy one, with
-// the same share, without headroom and without pauses; its queue has no limit anywhere.
-func TestAgreedParams(t *testing.T) {
-	p := translateOn(t, autoText, agreed(map[string]uint8{"a": 0, "b": 0x18}))
-	for i, want := range []uint8{0, 0x18, 0x08} {
-		port := &p.Ports[i]
-		if port.Generator.Priorities != want || port.Receiver.Priorities != want || port.Watchdog.Priorities != want ||
-			port.FlowControl != dataplane.PriorityFlowControl || port.Watchdog.Detection == 0 {
-			t.Errorf("port %s: %+v, %+v, %+v, want %#x", port.Name, port.Generator, port.Receiver, port.Watchdog, want)
-		}
-		for cos := range dataplane.Priorities {
-			g, lossless := port.Cells.Groups[cos], want>>cos&1 == 1
-			if g.Lossless != lossless || lossless != (g.Headroom >= 250) || lossless != (g.XON > 0) || g.Reserved != 2 {
-				t.Errorf("port %s, CoS %d: %+v", port.Name, cos, g)
-			}
-			if unlimited := cos == 3 || cos == 4; unlimited != (port.Cells.Queues[cos].Limit == 0) {
-				t.Errorf("port %s, queue %d: %+v", port.Name, cos, port.Cells.Queues[cos])
-			}
-		}
-		if share := port.Cells.Groups[3].Share; share != 200 {
-			t.Errorf("port %s: a share of %d cells, want 200", port.Name, share)
-		}
-	}
-	p = translateOn(t, "pfc: {asymmetric: true}"+autoText, agreed(map[string]uint8{"a": 0}))
-	if a := &p.Ports[0]; a.Receiver.Priorities != 0xff || a.Generator.Priorities != 0 {
-		t.Errorf("asymmetric: %+v, %+v", a.Receiver, a.Generator)
-	}
-	p = translateOn(t, "watchdog: {action: off}"+autoText, nil)
-	if a := &p.Ports[0]; a.Watchdog.Detection != 0 || a.Generator.Priorities != 8 {
-		t.Errorf("without a watchdog: %+v", a.Watchdog)
-	}
-}
-
-// TestFloodsOfAgreements: flooded frames that are lossless on some port wait in their own queue at
-// every port, and no others join them.
-func TestFloodsOfAgreements(t *testing.T) {
-	text := "forwarding: {flood_queues: true}" + autoText
-	for _, test := range []struct {
-		b    uint8
-		want bridge.QueueMap
-	}{
-		{0x00, bridge.QueueMap{0, 1, 1, 3, 2, 2, 6, 6}}, // CoS 3 is lossless on the third port
-		{0x08, bridge.QueueMap{0, 1, 1, 3, 2, 2, 6, 6}},
-		{0x28, bridge.QueueMap{0, 1, 1, 3, 2, 5, 6, 6}},
-		{0x40, bridge.QueueMap{0, 1, 1, 3, 2, 2, 6, 7}},
-		{0x04, bridge.QueueMap{0, 1, 2, 3, 4, 5, 6, 6}},
-	} {
-		if p := translateOn(t, text, agreed(map[string]uint8{"b": test.b})); *p.Floods != test.want {
-			t.Errorf("%#x: %v, want %v", test.b, *p.Floods, test.want)
-		}
-	}
-}
-
-// TestMemoryOfAgreements: the memory is divided in the same way whether ports have agreed on the
-// lossless classes of the file or not, so an agreement on them never takes memory that is in use.
-func TestMemoryOfAgreements(t *testing.T) {
-	for _, text := range []string{autoText, strings.Replace(autoText, "cell: 160B", "cell: 160B, headroom_ratio: 2", 1),
-		strings.Replace(autoText, "cell: 160B", "cell: 160B, lossless_pool: 50%", 1)} {
-		want := translateOn(t, text, nil).Accounts[0]
-		for _, links := range []map[string]uint8{{"a": 0}, {"a": 0, "b": 0}, {"a": 8, "b": 0}} {
-			got := translateOn(t, text, agreed(links)).Accounts[0]
-			same := slices.Clone(got.Pools)
-			for i := range same {
-				same[i].Headroom = want.Pools[i].Headroom
-			}
-			if got.Cells != want.Cells || !slices.Equal(same, want.Pools) ||
-				got.Pools[0].Headroom > want.Pools[0].Headroom {
-				t.Errorf("%v: %+v, want %+v", links, got, want)
-			}
-		}
-	}
-}
-
 // TestAgreementBeyondTheMemory: an agreement that the memory can't hold is refused by the name of
 // the port, and one that it can hold is not.
 func TestAgreementBeyondTheMemory(t *testing.T) {
 	file := parse(t, autoText)
-	s := &Switch{log: slog.New(slog.DiscardHandler), memory: memoryFor(t, file), ring: RingSize(file)}
+	s := &Switch{log: slog.New(slog.DiscardHandler), memory: memoryFor(t, file), ring: params.RingSize(file)}
 	for _, test := range []struct {
 		links      map[string]uint8
 		port, want string
@@ -171,7 +82,7 @@ func TestAnyAgreementIsASwitch(t *testing.T) {
 		if err := Follow(c, before); err != nil {
 			t.Fatalf("it can't change while the switch runs: %v", err)
 		}
-		p, err := Params(c, memory)
+		p, err := params.Of(c, memory)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,4 +102,42 @@ func TestAnyAgreementIsASwitch(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSnoopingAgrees: FIP snooping takes every configuration that is valid, so that none is refused
+// only when the switch starts.
+func TestSnoopingAgrees(t *testing.T) {
+	valid, invalid := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		mac := func() string {
+			prefix := rapid.SampledFrom([]string{"0e:fc:00", "0e:fc:01", "0e:fd:00", "00:1b:21"})
+			return prefix.Draw(t, "prefix") + rapid.SampledFrom([]string{":00:00:00", ":00:00:01"}).Draw(t, "rest")
+		}
+		limit := func(label string) int { return rapid.SampledFrom([]int{1, 2, 1 << 16, 0}).Draw(t, label) }
+		text := fmt.Sprintf("memory: {buffer_size: 4096B}\nfcoe: {max_fcfs: %d, max_pending: %d, instances: [",
+			limit("max_fcfs"), limit("max_pending"))
+		vlans := rapid.SliceOfN(rapid.IntRange(2094, 2096), 0, 2).Draw(t, "vlans")
+		for i, vlan := range vlans {
+			text += fmt.Sprintf("{name: i%d, vlan: %d, fc_map: 0EFC0%d, age_multiplier: %.1f, fcfs: [%q, %q]},", i,
+				vlan, rapid.IntRange(0, 1).Draw(t, "fc_map"), float64(rapid.IntRange(25, 51).Draw(t, "age"))/10,
+				mac(), mac())
+		}
+		text += "]}\nports:\n"
+		for i := range 2 {
+			role := rapid.SampledFrom([]string{"enode", "fcf", "trusted"}).Draw(t, "role")
+			text += fmt.Sprintf("  - {device: sw%d, speed: 1G, mtu: 2158, fcoe: {role: %s}}\n", i, role)
+		}
+		c, err := config.Parse("test.yaml", []byte(text))
+		if err != nil {
+			invalid++
+			return
+		}
+		valid++
+		if _, err := snoop.New(slog.Default()).Ending(fcoeParams(c)); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+	})
+	if valid == 0 || invalid == 0 {
+		t.Errorf("%d valid, %d invalid", valid, invalid)
+	}
 }

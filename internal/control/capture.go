@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"time"
 
 	"sluice/internal/dataplane"
 	"sluice/internal/memory"
+	"sluice/internal/punt"
+	"sluice/internal/tap"
 )
 
 // ErrCapturing is returned by Capture while another capture runs.
@@ -20,21 +23,23 @@ const untapTimeout = drainTimeout + adoptTimeout
 const (
 	captureBuffers = 4 << 20 // bytes that a capture takes besides its taps: the file on its way to the client
 	shortestKept   = 64      // smallest snap length to recommend when memory is short, bytes
+	// refusalSlots is how many frames that the control plane refused may wait to be taken.
+	refusalSlots = 256
 )
 
 // CaptureParams selects the frames to capture. The zero value captures all frames whole.
 type CaptureParams struct {
-	Devices    []string            // ports; empty: all
-	Directions dataplane.Direction // 0: both
-	CoS        uint8               // bit n: CoS n; 0: all
-	Drops      bool                // only dropped frames
-	SnapLength int                 // bytes kept of a frame; 0: all
+	Devices    []string      // ports; empty: all
+	Directions tap.Direction // 0: both
+	CoS        uint8         // bit n: CoS n; 0: all
+	Drops      bool          // only dropped frames
+	SnapLength int           // bytes kept of a frame; 0: all
 }
 
 // CapturePort is a port whose frames are captured.
 type CapturePort struct {
 	Name  string
-	Label int    // its number in a dataplane.Record
+	Label int    // its number in a tap.Record
 	Speed uint64 // bit/s, when the capture began
 }
 
@@ -44,7 +49,8 @@ type Capture struct {
 	ports   []CapturePort
 	taps    []*dataplane.Tap // nil: not started, or closed
 	started []int64          // by worker: the time at which its clock was 0, ns since 1970
-	stopped bool             // no worker writes to the taps
+	refused *tap.Tap         // of the control plane, whose clock counts from 1970; nil with taps
+	stopped bool             // nobody writes to the taps
 }
 
 // Capture starts a capture. Frames wait in the capture's own memory until Take reads them; frames
@@ -73,19 +79,41 @@ func (c *Capture) begin(p CaptureParams) error {
 		return ErrCapturing
 	}
 	if err = c.s.roomFor(params); err == nil {
-		c.taps, err = c.s.plane.NewTaps(params)
+		c.refused, err = tap.New(refusals(params), refusalSlots)
+	}
+	if err == nil {
+		if c.taps, err = c.s.plane.NewTaps(params); err != nil {
+			_ = c.refused.Close() // err matters more
+		}
 	}
 	if err != nil {
 		c.s.capturing.Store(false)
 		return err
 	}
-	c.s.plan.Taps = c.taps
+	c.s.plan.Taps, c.s.refused = c.taps, c.refused
 	return c.s.publish()
+}
+
+// refusals returns the parameters of the control plane's tap: those of the workers' taps, but the
+// frames are at most as long as those that the control plane receives.
+func refusals(p tap.Params) tap.Params {
+	if p.SnapLength <= 0 || p.SnapLength > dataplane.PuntLongest {
+		p.SnapLength = dataplane.PuntLongest
+	}
+	return p
+}
+
+// captureRefusal captures that the control plane does not forward a frame that a port has received,
+// and why: the stable name of a reason. Only Run's goroutine may call it.
+func (s *Switch) captureRefusal(f *punt.Frame, why string) {
+	if s.refused != nil {
+		s.refused.Refuse(time.Now().UnixNano(), int(f.Port), f.Class, why, f.Bytes)
+	}
 }
 
 // roomFor refuses a capture if the machine or the process's control group has too little memory for
 // it: the kernel would kill the switch.
-func (s *Switch) roomFor(p dataplane.TapParams) error {
+func (s *Switch) roomFor(p tap.Params) error {
 	takes := func(snap int) (slab, rest uint64) {
 		p.SnapLength = snap
 		a, b := s.plane.TapMemory(p)
@@ -93,13 +121,19 @@ func (s *Switch) roomFor(p dataplane.TapParams) error {
 	}
 	workers := uint64(len(s.plane.Workers))
 	slab, rest := takes(p.SnapLength)
-	short := memory.Room(s.read, workers, slab, workers*rest+captureBuffers)
+	slots, records := tap.Memory(new(refusals(p)), refusalSlots)
+	more := captureBuffers + uint64(slots+records)
+	short := memory.Room(s.read, workers, slab, workers*rest+more)
 	if short == nil {
 		return nil
 	}
 	remedy := short.Limit.Remedy()
-	for snap := s.config.Memory.BufferSize / 2; snap >= shortestKept; snap /= 2 {
-		if slab, _ := takes(snap); workers*(slab+rest)+captureBuffers <= short.Limit.Free {
+	longest := 0 // bytes
+	for _, p := range s.ports {
+		longest = max(longest, p.MaxFrame())
+	}
+	for snap := 1 << (bits.Len(uint(longest)) - 1); snap >= shortestKept; snap /= 2 {
+		if slab, _ := takes(snap); workers*(slab+rest)+more <= short.Limit.Free {
 			remedy = fmt.Sprintf("capture at most %d bytes of each frame (sluice capture --snaplen %d), or %s", snap,
 				snap, remedy)
 			break
@@ -111,15 +145,15 @@ func (s *Switch) roomFor(p dataplane.TapParams) error {
 }
 
 // params returns the parameters of the taps and fills in the captured ports.
-func (c *Capture) params(p CaptureParams) (dataplane.TapParams, error) {
+func (c *Capture) params(p CaptureParams) (tap.Params, error) {
 	if p.Directions == 0 {
-		p.Directions = dataplane.RX | dataplane.TX
+		p.Directions = tap.RX | tap.TX
 	}
 	if p.CoS == 0 {
 		p.CoS = 0xff
 	}
 	names := c.s.plane.Names()
-	t := dataplane.TapParams{Ports: make([]dataplane.Direction, len(names)), Classes: p.CoS, DropsOnly: p.Drops,
+	t := tap.Params{Ports: make([]tap.Direction, len(names)), Classes: p.CoS, DropsOnly: p.Drops,
 		SnapLength: p.SnapLength}
 	for _, device := range p.Devices {
 		if c.s.port(device) == nil {
@@ -146,29 +180,36 @@ func (c *Capture) PortName(id int) string { return c.s.plane.Names()[id] }
 // Ended is closed when the switch has ended; then the capture can only be drained.
 func (c *Capture) Ended() <-chan struct{} { return c.s.ended }
 
-// Take passes waiting frames to see, at most most of them, and returns their number. at is
-// when a worker saw the frame, in ns since 1970, the same for all frames of one iteration. Frames
-// of one worker come in the order in which it saw them; waiting frames of several workers are
-// merged by time. The arguments of see are valid until it returns; its error ends Take.
-func (c *Capture) Take(most int, see func(at int64, r *dataplane.Record, frame []byte) error) (n int, err error) {
+// Take passes waiting frames to see, at most most of them, and returns their number. at is when a
+// worker saw the frame, in ns since 1970, the same for all frames of one iteration, or when the
+// control plane refused it. Frames of one worker come in the order in which it saw them; waiting
+// frames of several workers, and of the control plane, are merged by time. The arguments of see are
+// valid until it returns; its error ends Take.
+func (c *Capture) Take(most int, see func(at int64, r *tap.Record, frame []byte) error) (n int, err error) {
 	for ; n < most && err == nil; n++ {
-		tap, r, at := c.oldest()
+		t, r, at := c.oldest()
 		if r == nil {
 			break
 		}
-		err = see(at, r, tap.Frame(r))
-		tap.Release()
+		err = see(at, r, t.Frame(r))
+		t.Release()
 	}
 	return n, err
 }
 
-func (c *Capture) oldest() (tap *dataplane.Tap, oldest *dataplane.Record, at int64) {
-	for i, t := range c.taps {
-		if r := t.Peek(); r != nil && (oldest == nil || c.started[i]+r.At < at) {
-			tap, oldest, at = t, r, c.started[i]+r.At
+func (c *Capture) oldest() (from *tap.Tap, oldest *tap.Record, at int64) {
+	look := func(t *tap.Tap, started int64) {
+		if r := t.Peek(); r != nil && (oldest == nil || started+r.At < at) {
+			from, oldest, at = t, r, started+r.At
 		}
 	}
-	return tap, oldest, at
+	for i, t := range c.taps {
+		look(t.Tap, c.started[i])
+	}
+	if c.refused != nil {
+		look(c.refused, 0)
+	}
+	return from, oldest, at
 }
 
 // Stop ends the capture. Waiting frames can still be taken.
@@ -179,7 +220,7 @@ func (c *Capture) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), untapTimeout)
 	defer cancel()
 	err := c.s.order(ctx, func() error {
-		c.s.plan.Taps = nil
+		c.s.plan.Taps, c.s.refused = nil, nil
 		return c.s.publish()
 	})
 	if errors.Is(err, errEnded) {
@@ -190,11 +231,14 @@ func (c *Capture) Stop() error {
 }
 
 // Count returns the counts of the port with a number. Call it after Stop.
-func (c *Capture) Count(id int) (n dataplane.TapCount) {
-	for _, t := range c.taps {
-		of := t.Count(id)
+func (c *Capture) Count(id int) (n tap.Count) {
+	add := func(of tap.Count) {
 		n.Seen, n.Beyond, n.Full = n.Seen+of.Seen, n.Beyond+of.Beyond, n.Full+of.Full
 	}
+	for _, t := range c.taps {
+		add(t.CountOf(id))
+	}
+	add(c.refused.CountOf(id))
 	return n
 }
 
@@ -211,7 +255,8 @@ func (c *Capture) Close() error {
 	for _, t := range c.taps {
 		errs = append(errs, t.Close())
 	}
-	c.taps = nil
+	errs = append(errs, c.refused.Close())
+	c.taps, c.refused = nil, nil
 	c.s.capturing.Store(false)
 	return errors.Join(errs...)
 }

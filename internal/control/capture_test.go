@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"sluice/internal/config"
-	"sluice/internal/dataplane"
+	"sluice/internal/punt"
+	"sluice/internal/tap"
 )
 
 // TestCapturesComeAndGo: a switch runs one capture at a time, any number of times. Each has the
@@ -20,7 +21,7 @@ func TestCapturesComeAndGo(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)
 	for range 20 {
 		before := time.Now()
-		c, err := y.Capture(t.Context(), CaptureParams{Directions: dataplane.RX, CoS: 1 << greeting})
+		c, err := y.Capture(t.Context(), CaptureParams{Directions: tap.RX, CoS: 1 << greeting})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,8 +36,8 @@ func TestCapturesComeAndGo(t *testing.T) {
 		var at []time.Time
 		var ports []string
 		for n := 1; n > 0; {
-			n, err = c.Take(1, func(ns int64, r *dataplane.Record, frame []byte) error {
-				if r.Verdict != dataplane.Forwarded || r.Class != greeting || len(frame) != int(r.Length) {
+			n, err = c.Take(1, func(ns int64, r *tap.Record, frame []byte) error {
+				if r.Verdict != tap.Forwarded || r.Class != greeting || len(frame) != int(r.Length) {
 					t.Errorf("%+v, %x", r, frame)
 				}
 				at, ports = append(at, time.Unix(0, ns)), append(ports, c.PortName(int(r.Port)))
@@ -49,7 +50,7 @@ func TestCapturesComeAndGo(t *testing.T) {
 		if len(at) != 1 || ports[0] != "port1" || at[0].Before(before) || at[0].After(time.Now()) {
 			t.Errorf("frames at %v of %v, after %v", at, ports, before)
 		}
-		if n := c.Count(0); n != (dataplane.TapCount{Seen: 1}) {
+		if n := c.Count(0); n != (tap.Count{Seen: 1}) {
 			t.Errorf("%+v", n)
 		}
 		if err := c.Close(); err != nil {
@@ -102,7 +103,7 @@ func TestCaptureNeedsMemory(t *testing.T) {
 	}
 	for range 2 {
 		_, err := y.Capture(t.Context(), CaptureParams{})
-		for _, say := range []string{"the capture needs 36 MiB of memory", "control group /a", "16 MiB left of 100 MiB",
+		for _, say := range []string{"the capture needs 37 MiB of memory", "control group /a", "16 MiB left of 100 MiB",
 			"--snaplen 512)", "MemoryMax="} {
 			if err == nil || !strings.Contains(err.Error(), say) {
 				t.Errorf("%v: want %q", err, say)
@@ -122,7 +123,7 @@ func TestCaptureNeedsMemory(t *testing.T) {
 // come back is the same port.
 func TestCaptureOutlivesReloads(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)
-	c, err := y.Capture(t.Context(), CaptureParams{Directions: dataplane.RX, CoS: 1 << greeting})
+	c, err := y.Capture(t.Context(), CaptureParams{Directions: tap.RX, CoS: 1 << greeting})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +142,7 @@ func TestCaptureOutlivesReloads(t *testing.T) {
 	}
 	seen := map[string]int{}
 	for n := 1; n > 0; {
-		n, err = c.Take(100, func(_ int64, r *dataplane.Record, _ []byte) error {
+		n, err = c.Take(100, func(_ int64, r *tap.Record, _ []byte) error {
 			seen[c.PortName(int(r.Port))]++
 			return nil
 		})
@@ -161,7 +162,7 @@ func TestCaptureOutlivesReloads(t *testing.T) {
 // have left too, so their ingress port is right. The capture names the new port too.
 func TestCaptureNamesPortsTruly(t *testing.T) {
 	y := newYard(t, config.WatchdogOff, time.Second)
-	c, err := y.Capture(t.Context(), CaptureParams{Directions: dataplane.TX, CoS: 1<<lossless | 1<<greeting})
+	c, err := y.Capture(t.Context(), CaptureParams{Directions: tap.TX, CoS: 1<<lossless | 1<<greeting})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,8 +198,8 @@ func TestCaptureNamesPortsTruly(t *testing.T) {
 	}
 	sent := map[string]int{}
 	for n := 1; n > 0; {
-		n, err = c.Take(100, func(_ int64, r *dataplane.Record, _ []byte) error {
-			if r.Verdict == dataplane.Forwarded { // not the switch's own PFC frames
+		n, err = c.Take(100, func(_ int64, r *tap.Record, _ []byte) error {
+			if r.Verdict == tap.Forwarded { // not the switch's own PFC frames
 				sent[c.PortName(int(r.Other))+" to "+c.PortName(int(r.Port))]++
 			}
 			return nil
@@ -234,5 +235,46 @@ func TestCaptureOfAPortThatIsLeaving(t *testing.T) {
 	}
 	if err := <-reloaded; err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestCaptureOfRefusals: a capture has the frames that the control plane refused, with its reason
+// and the time of the refusal.
+func TestCaptureOfRefusals(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, time.Second)
+	refuse := func() {
+		f := punt.Frame{Port: 1, Class: 3, Bytes: []byte(strings.Repeat("x", 100))}
+		if err := y.order(t.Context(), func() error { y.captureRefusal(&f, "rogue_fcf"); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refuse() // no capture
+	for range 2 {
+		before := time.Now()
+		c, err := y.Capture(t.Context(), CaptureParams{Drops: true, SnapLength: 60})
+		if err != nil {
+			t.Fatal(err)
+		}
+		refuse()
+		if err := c.Stop(); err != nil {
+			t.Fatal(err)
+		}
+		refuse() // too late
+		seen := 0
+		_, err = c.Take(10, func(ns int64, r *tap.Record, frame []byte) error {
+			if at := time.Unix(0, ns); at.Before(before) || at.After(time.Now()) || r.Reason() != "rogue_fcf" ||
+				r.Verdict != tap.Dropped || string(frame) != strings.Repeat("x", 60) ||
+				c.PortName(int(r.Port)) != "port2" {
+				t.Errorf("%+v at %v, %q", r, at, frame)
+			}
+			seen++
+			return nil
+		})
+		if n := c.Count(1); err != nil || seen != 1 || n != (tap.Count{Seen: 1}) {
+			t.Errorf("%d seen, %+v; %v", seen, n, err)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -28,7 +28,7 @@ func (s *Switch) ClearCounters(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		now.Cleared = nil
+		now.Cleared, now.fsb = nil, nil
 		s.cleared.Store(&Cleared{At: now.Time, State: now, LosslessDrops: now.LosslessDrops()})
 		return nil
 	})
@@ -47,10 +47,10 @@ func (s *Switch) countAnew(device string) {
 	s.cleared.Store(&next)
 }
 
-// countPausesAnew forgets the cleared counters of pauses and storms of ports whose flow control or
-// watchdog is off. The workers have dropped these counters too: they count from 0 when it is turned
-// on again.
-func (s *Switch) countPausesAnew() {
+// countOffAnew forgets the cleared counters of what is off: of pauses and storms without flow
+// control or watchdog, and of FIP without snooping. The workers and snooping drop these counters
+// too: they count from 0 when it is turned on again.
+func (s *Switch) countOffAnew() {
 	before := s.cleared.Load()
 	if before == nil {
 		return
@@ -66,6 +66,9 @@ func (s *Switch) countPausesAnew() {
 		}
 		if off || s.config.Watchdog.Action == config.WatchdogOff {
 			of.Watchdog = pfc.WatchdogStats{}
+		}
+		if len(s.config.FCoE.Instances) == 0 {
+			of.FCoE = nil
 		}
 	}
 	next.State = &state

@@ -19,8 +19,11 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/internal/discovery"
+	"sluice/internal/fcoe/fsb"
 	"sluice/internal/memory"
+	"sluice/internal/params"
 	"sluice/internal/state"
+	"sluice/internal/tap"
 	"sluice/internal/transmitter"
 	"sluice/internal/umem"
 	"sluice/pmd"
@@ -70,11 +73,15 @@ type Switch struct {
 	settled    uint64                     // discovery.Serial as of the last look at its agreements
 	lookAgain  time.Time                  // when to look again although that is the same
 	allowances map[string]allowance       // for changes of agreements, by device
+	refused    *tap.Tap                   // of a Capture: frames that the control plane refuses
 	chassis    [6]byte                    // the address by which neighbours know the switch; zero: none yet
+	snooping   *time.Ticker               // runs while there is FIP snooping
+	snooped    []fsb.Port                 // what snoop last said about the ports
 
 	// Shared.
 	began     time.Time         // time 0 of discovery
 	discovery *discovery.System // only Run's goroutine changes it
+	fsb       *fsb.Bridge       // only Run's goroutine changes it
 	running   atomic.Pointer[running]
 	ready     atomic.Bool
 	orders    chan order // for Run's goroutine
@@ -99,6 +106,7 @@ type port struct {
 	number     int // in the dataplane; fixed, but a new port may get that of a port that is gone
 	settings   *afxdp.Settings
 	driver     *afxdp.Port
+	index      int    // of its device, when it was last opened
 	losses     uint32 // of its carrier, of which the port knows
 	wanted     bool   // its device is up, so the port should be open
 	leaving    bool   // it is being removed
@@ -121,6 +129,7 @@ type PortInfo struct {
 	Mode   string      `json:"mode"` // that of state.Port
 	Shut   bool        `json:"shut"` // by the operator
 	why    string      // DownWhy of state.Port
+	mtu    int         // of its device, bytes; 0 while the port is not open
 	driver *afxdp.Port // the latest one, for its counters
 	missed error       // why the transmitter that the port should use does not serve it
 }
@@ -151,11 +160,13 @@ func newSwitch(file *config.Config, version string, log *slog.Logger,
 		log: log, version: version, linkSpeed: linkSpeed,
 		read: memory.Read, orders: make(chan order), ended: make(chan struct{}),
 		links: make(map[string]afxdp.LinkEvent), held: make(map[int]io.Closer),
-		ring: RingSize(file), reported: make(map[string]uint64),
+		ring: params.RingSize(file), reported: make(map[string]uint64),
 		began: time.Now(), listening: time.NewTicker(listenInterval), allowances: make(map[string]allowance),
+		snooping: time.NewTicker(snoopInterval),
 	}
 	s.discovery = discovery.New(log, s.inject)
 	s.listening.Stop()
+	s.snooping.Stop()
 	f, err := s.fit(file)
 	if err != nil {
 		return nil, err
@@ -195,12 +206,15 @@ func newPort(c *config.Port, number int) *port {
 }
 
 func (s *Switch) build() error {
-	p, err := Params(s.config, s.memory)
+	p, err := params.Of(s.config, s.memory)
 	if err != nil {
 		return err
 	}
-	s.plane, err = dataplane.NewSwitch(p)
-	return err
+	if s.plane, err = dataplane.NewSwitch(p); err != nil {
+		return err
+	}
+	s.fsb = fsb.New(s.log, s.plane, s.captureRefusal)
+	return nil
 }
 
 // Run runs the switch until ctx is done, then drains it and restores the devices. It touches
@@ -216,9 +230,12 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 	defer s.startWorkers()()
 	defer func() {
 		s.reportStorms()
-		err = errors.Join(err, s.closeAll(), s.conclude())
+		err = errors.Join(err, s.closeAll(), s.fsb.Close(), s.conclude())
 	}()
 	s.restoreLeft(s.isPort) // open takes over the settings of the ports' own devices
+	if err := s.beginFCoE(); err != nil {
+		return err
+	}
 	for _, p := range s.ports {
 		s.turn()
 		if ctx.Err() != nil {
@@ -248,6 +265,8 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 			}
 		case <-s.listening.C:
 			err = s.discover()
+		case <-s.snooping.C:
+			s.snoop()
 		case <-retry.C:
 			s.reportStorms()
 			s.reconsiderTX()
@@ -372,6 +391,7 @@ type State struct {
 	Workers []dataplane.Snapshot
 	Cleared *Cleared      // counters when they were last cleared; nil: never
 	Stalled time.Duration // how long the control loop, which handles link events and orders, has not run; 0: it runs
+	fsb     *fsb.Bridge   // its sessions may be many, so only a report lists them; nil: none
 }
 
 // PortState is the state of one port: the counters of its worker, and those of its driver since
@@ -382,6 +402,7 @@ type PortState struct {
 	Driver pmd.Stats
 	LLDP   *state.LLDP // nil: off
 	DCBX   *state.DCBX
+	FCoE   *state.PortFCoE
 }
 
 // State returns the state of the switch while Run runs. Any goroutine may call it.
@@ -393,7 +414,7 @@ func (s *Switch) State() (*State, error) {
 // new port has its number.
 func (s *Switch) stateOf(now *running) (*State, error) {
 	ports := now.ports
-	state := &State{Config: now.config, CPUs: s.cpus, Ports: make([]PortState, len(ports))}
+	state := &State{Config: now.config, CPUs: s.cpus, Ports: make([]PortState, len(ports)), fsb: s.fsb}
 	state.Cleared = s.cleared.Load() // before the workers are asked, so that no counter is below its value in Cleared
 	place := make(map[string]int)    // in ports, by name
 	for i, p := range ports {
@@ -418,6 +439,7 @@ func (s *Switch) stateOf(now *running) (*State, error) {
 			p.Driver = p.driver.Stats()
 		}
 		p.LLDP, p.DCBX = s.discovery.Report(s.now(), p.PortInfo.Name)
+		p.FCoE = s.reportFCoE(now.config, &now.config.Ports[i])
 	}
 	return state, nil
 }

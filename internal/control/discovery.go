@@ -22,10 +22,6 @@ import (
 // timer shorter than a second.
 const listenInterval = 20 * time.Millisecond
 
-// lldpLimit bounds the LLDPDUs that a port takes: enough for a thousand neighbours that send every
-// 30 s.
-var lldpLimit = punt.Limit{Rate: 100, Burst: 50}
-
 // now returns the time for discovery.
 func (s *Switch) now() int64 { return time.Since(s.began).Nanoseconds() }
 
@@ -61,7 +57,9 @@ func (s *Switch) discover() error {
 		link := &s.plan.Links[p.number]
 		s.discovery.SetLink(now, p.Device, link.Up && p.driver != nil, link.MAC, link.Flaps)
 	}
-	s.plane.Punted(func(f punt.Frame) { s.discovery.Receive(s.arrival(&f, names[f.Port]), names[f.Port], f.Bytes) })
+	s.plane.Punted(punt.LLDP, func(f punt.Frame) {
+		s.discovery.Receive(s.arrival(&f, names[f.Port]), names[f.Port], f.Bytes)
+	})
 	s.discovery.Advance(now)
 	if err := s.favourPeers(); err != nil {
 		return err

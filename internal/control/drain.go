@@ -76,6 +76,8 @@ func (s *Switch) followLinks(within time.Duration) error {
 		select {
 		case <-over:
 			return nil
+		case <-s.snooping.C:
+			s.snoop() // logins go on while a port leaves or the switch stops
 		case e := <-s.events:
 			if err := s.handle(e); err != nil {
 				return err
@@ -120,7 +122,7 @@ func whoHolds(state *State) string {
 		p := &state.Ports[i]
 		if b := &p.Buffers; b.Queued+b.Sending > 0 {
 			all = append(all,
-				fmt.Sprintf("%s has %d frames in queues and %d in its device, and its peer pauses %08b (CoS 7 to 0)",
+				fmt.Sprintf("%s has %d buffers in queues and %d in its device, and its peer pauses %08b (CoS 7 to 0)",
 					p.PortInfo.Name, b.Queued, b.Sending, p.Paused))
 		}
 	}

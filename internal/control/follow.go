@@ -17,7 +17,7 @@ func Follow(c, before *config.Config) error {
 	m, n := &before.Memory, &c.Memory
 	d.compare(&n.Buffers, "memory.buffers", m.Buffers != n.Buffers, m.Buffers)
 	d.compare(&n.BufferSize, "memory.buffer_size", m.BufferSize != n.BufferSize, inBytes(m.BufferSize))
-	d.compare(&n.Cell, "memory.cell", m.Cell != n.Cell, inBytes(m.Cell))
+	d.compareCells(m)
 	d.compare(&c.Workers, "workers", !slices.Equal(before.Workers, c.Workers), listOr(before.Workers, "not given"))
 	t, u := &before.Transmitter, &c.Transmitter
 	d.compare(&u.CPU, "transmitter.cpu", t.CPU != u.CPU, cpuOf(t))
@@ -67,6 +67,29 @@ func (d *differences) compare(at any, key string, differs bool, runs any) {
 		d.found = append(d.found, d.of.Problem(at, key+" can't change while the switch runs",
 			fmt.Sprintf("it is %v now: keep that, or restart the switch", runs)))
 	}
+}
+
+// compareCells refuses another size of cells. If the file does not give it, it depends on whether
+// frames of some port occupy several buffers: the mtu of that port is at fault then.
+func (d *differences) compareCells(before *config.Memory) {
+	m := &d.of.Memory
+	if m.Cell == before.Cell || d.of.Given(&m.Cell) || m.Profile != before.Profile {
+		d.compare(&m.Cell, "memory.cell", m.Cell != before.Cell, inBytes(before.Cell))
+		return
+	}
+	at := slices.IndexFunc(d.of.Ports, func(p config.Port) bool { return p.Parts > 1 })
+	if at < 0 || before.Cell <= m.Part() {
+		d.found = append(d.found, d.of.Problem(&m.Cell, fmt.Sprintf("memory.cell can't change from %v to %v while the "+
+			"switch runs", inBytes(before.Cell), inBytes(m.Cell)),
+			fmt.Sprintf("set it to %v, or restart the switch", inBytes(before.Cell))))
+		return
+	}
+	p := &d.of.Ports[at]
+	d.found = append(d.found, d.of.Problem(&p.MTU, fmt.Sprintf("the mtu of %s can't become %d while the switch runs: "+
+		"its frames would occupy several buffers, and memory.cell would change from %v to %v", p.Device, p.MTU,
+		inBytes(before.Cell), inBytes(m.Cell)),
+		fmt.Sprintf("restart the switch, or lower mtu to %d; once memory.cell is set to %v, mtu can change without a "+
+			"restart", m.Whole()-p.Overhead(), inBytes(m.Part()))))
 }
 
 // listOr formats a list as in a file, or returns none if it is empty.

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -53,6 +54,45 @@ func TestFollowRefuses(t *testing.T) {
 		}
 		if err := Follow(c, parse(t, runs)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %s", test.new, err, test.want)
+		}
+	}
+}
+
+// TestFollowAcrossBuffers: without memory.cell in the file, an mtu that makes frames occupy several
+// buffers, or no longer, changes the size of cells and so is refused. With it, any mtu may follow
+// any other.
+func TestFollowAcrossBuffers(t *testing.T) {
+	text := func(cell string, mtu int) string {
+		return fmt.Sprintf("memory: {buffer_size: 4096B%s}\nports: [{device: sw0, speed: 1G}, {device: sw1, speed: "+
+			"1G, mtu: %d}]\n", cell, mtu)
+	}
+	for _, test := range []struct {
+		before, after string
+		want          string // empty: accepted
+	}{
+		{text("", 3694), text("", 1500), ""},
+		{text("", 9500), text("", 3695), ""},
+		{text(", cell: 3328B", 1500), text(", cell: 3328B", 9500), ""},
+		{text(", cell: 3328B", 9500), text(", cell: 3328B", 1500), ""},
+		{text(", cell: 3328B", 1500), text("", 9500), ""},
+		{text("", 1500), text("", 9000), "new.yaml:2:65: the mtu of sw1 can't become 9000 while the switch runs: its " +
+			"frames would occupy several buffers, and memory.cell would change from 4096B to 3328B: restart the " +
+			"switch, or lower mtu to 3694; once memory.cell is set to 3328B, mtu can change without a restart"},
+		{text("", 9000), text("", 1500), "new.yaml:1:9: memory.cell can't change from 3328B to 4096B while the " +
+			"switch runs: set it to 3328B, or restart the switch"},
+		{text("", 1500), text(", cell: 3328B", 9000), "new.yaml:1:36: memory.cell can't change while the switch " +
+			"runs: it is 4096B now: keep that, or restart the switch"},
+	} {
+		c, err := config.Parse("new.yaml", []byte(test.after))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if err := Follow(c, parse(t, test.before)); err != nil {
+			got = err.Error()
+		}
+		if got != test.want {
+			t.Errorf("before:\n%safter:\n%s got  %s\nwant %s", test.before, test.after, got, test.want)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
+	"sluice/internal/params"
 	"sluice/internal/umem"
 	"sluice/pfc"
 	"sluice/pmd/mem"
@@ -57,17 +58,17 @@ func newLine(t *testing.T, c *config.Config) *line {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { memory.Close() })
-	params, err := Params(c, memory)
+	translated, err := params.Of(c, memory)
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &line{}
-	if l.plane, err = dataplane.NewSwitch(params); err != nil {
+	if l.plane, err = dataplane.NewSwitch(translated); err != nil {
 		t.Fatal(err)
 	}
 	l.worker = l.plane.Workers[0]
 	plan := &dataplane.Plan{}
-	for i, p := range params.Ports {
+	for i, p := range translated.Ports {
 		plan.Links = append(plan.Links, dataplane.Link{Driver: l.connect(t, memory, i, p.Buffers), Up: true,
 			TXRing: p.Buffers})
 	}

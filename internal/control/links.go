@@ -7,6 +7,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/params"
 	"sluice/internal/units"
 )
 
@@ -142,7 +143,7 @@ func (s *Switch) onLinks(file *config.Config, facts map[string]config.LinkFacts)
 		err = Follow(next, s.config)
 	}
 	if err == nil {
-		_, err = params(next, s.memory, s.ring)
+		_, err = params.WithRings(next, s.memory, s.ring)
 	}
 	return next, err
 }

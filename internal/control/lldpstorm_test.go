@@ -14,6 +14,7 @@ import (
 	"sluice/internal/discovery"
 	"sluice/internal/drop"
 	"sluice/internal/lldp"
+	"sluice/internal/params"
 	"sluice/internal/punt"
 	"sluice/internal/state"
 	"sluice/pmd"
@@ -68,7 +69,7 @@ func newStormNet(t *testing.T) *stormNet {
 	}
 	c := parse(t, text)
 	memory := memoryFor(t, c)
-	p, err := params(c, memory, 64)
+	p, err := params.WithRings(c, memory, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +146,7 @@ func (x *stormNet) run(end time.Duration) {
 		now := x.now.Nanoseconds()
 		w.Step(now)
 		if x.now%listenInterval == 0 {
-			x.plane.Punted(func(f punt.Frame) {
+			x.plane.Punted(punt.LLDP, func(f punt.Frame) {
 				x.read[f.Port]++
 				x.discovery.Receive(now, names[f.Port], f.Bytes)
 			})
@@ -180,7 +181,7 @@ func (x *stormNet) knows(port int) bool {
 // they were too many and because they waited too long.
 func (x *stormNet) count(port int) (punted, rate, full uint64) {
 	x.t.Helper()
-	c := x.plane.Workers[0].Look(x.now.Nanoseconds()).Ports[port].PortCounters
+	c := x.plane.Workers[0].Look(x.now.Nanoseconds()).Ports[port].Port
 	for class := range dataplane.Priorities {
 		rate += c.Drops[drop.PuntRate][class]
 		full += c.Drops[drop.PuntFull][class]
@@ -223,7 +224,7 @@ func TestStormAtAPort(t *testing.T) {
 		t.Errorf("%d bytes of memory after a second of the storm, %d after %v", memory, now, length)
 	}
 	frames := uint64(length / stormEvery)
-	want := uint64(lldpLimit.Burst) + (frames-1)*uint64(stormEvery)*uint64(lldpLimit.Rate)/uint64(second)
+	want := uint64(params.LLDPLimit.Burst) + (frames-1)*uint64(stormEvery)*uint64(params.LLDPLimit.Rate)/uint64(second)
 	punted, rate, full := x.count(0)
 	if punted-before != want || full != 0 || rate == 0 {
 		t.Errorf("%d of %d LLDPDUs reached the control plane, want %d; %d dropped for their rate, %d for lack of room",
@@ -269,7 +270,7 @@ func TestStormAtManyPorts(t *testing.T) {
 		_, _, full := x.count(port)
 		lost += full
 	}
-	if want := uint64(quiet*(lldpLimit.Burst+1) + 1 - room); lost != want {
+	if want := uint64(quiet*(params.LLDPLimit.Burst+1) + 1 - room); lost != want {
 		t.Errorf("%d LLDPDUs lost for lack of room, want %d", lost, want)
 	}
 	x.run(begin + length)

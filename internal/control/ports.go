@@ -15,6 +15,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/params"
 	"sluice/internal/state"
 	"sluice/pmd/afxdp"
 )
@@ -27,12 +28,19 @@ var drivingModes = map[config.XDPMode]afxdp.Mode{config.Auto: afxdp.Auto, config
 func (s *Switch) open(p *port) error {
 	device, err := net.InterfaceByName(p.Device)
 	if err != nil {
+		s.fsb.Reopen(s.now(), p.Device, 0, 0)
 		return errNoDevice
 	}
+	losses, _ := afxdp.Losses(p.Device) // before the switch resets the device
+	s.fsb.Reopen(s.now(), p.Device, device.Index, losses)
 	if s.held[p.number] != nil {
 		return fmt.Errorf("%w: it opens when the kernel has released them", afxdp.ErrHeld)
 	}
 	if err := checkMTU(s.config, p.Port, device.MTU); err != nil {
+		return err
+	}
+	mode, err := s.modeFor(p, device.MTU)
+	if err != nil {
 		return err
 	}
 	fill, err := s.parked(p)
@@ -50,7 +58,8 @@ func (s *Switch) open(p *port) error {
 	}
 	p.driver, err = afxdp.Open(afxdp.Config{
 		Device: p.Device, Memory: s.memory.Bytes(), BufferSize: s.memory.BufferSize(), RingSize: s.ring,
-		Mode: drivingModes[p.Mode], Fill: fill, BusyPoll: p.BusyPoll, Transmitter: s.transmitterFor(p),
+		Mode: mode, Fill: fill, BusyPoll: p.BusyPoll, Scatter: s.config.Memory.Cell <= s.config.Memory.Part(),
+		Transmitter: s.transmitterFor(p),
 	})
 	if err != nil {
 		p.driver = nil
@@ -60,16 +69,17 @@ func (s *Switch) open(p *port) error {
 		s.log.Log(context.Background(), slowerLevel(p.Mode, p.driver.Mode()), "port uses a slower mode",
 			"port", p.Device, "mode", p.driver.Mode(), "because", fallback)
 	}
-	info := &PortInfo{Name: p.Device, Mode: p.driver.Mode(), driver: p.driver, missed: s.missedBy(p)}
+	info := &PortInfo{Name: p.Device, Mode: p.driver.Mode(), driver: p.driver, missed: s.missedBy(p), mtu: device.MTU}
 	p.info.Store(info)
 	tx, why := info.Sender()
 	if why != nil {
 		s.log.Warn("port sends through its socket", "port", p.Device, "because", why)
 	}
-	p.checkedMTU, p.opened = device.MTU, time.Now()
+	p.index, p.checkedMTU, p.opened = device.Index, device.MTU, time.Now()
 	// Events may still tell losses from before; without the number, they look like a flap.
 	p.losses, _ = afxdp.Losses(p.Device)
-	link := dataplane.Link{Driver: p.driver, TXRing: p.driver.TXRing()} // down until an event says otherwise
+	// Down until an event says otherwise.
+	link := dataplane.Link{Driver: p.driver, TXRing: p.driver.TXRing(), Parts: p.driver.Parts()}
 	copy(link.MAC[:], device.HardwareAddr)
 	s.plan.Links[p.number] = link
 	s.stopOwnPause(p)
@@ -93,6 +103,7 @@ func (s *Switch) begin(p *port) error {
 	defer s.share(p)
 	if setDown(p.Device) {
 		p.closed = state.SetDown
+		s.fsb.Reopen(s.now(), p.Device, 0, 0)
 		return nil
 	}
 	err := s.open(p)
@@ -379,7 +390,8 @@ func (s *Switch) release(state *State, now time.Time) error {
 		}
 		s.turn()
 		s.log.Warn("port closed", "port", p.Device, "because",
-			fmt.Sprintf("its device has no carrier and keeps %d frames, which may keep other peers paused", kept))
+			fmt.Sprintf("its device has no carrier and keeps %d buffers of frames, which may keep other peers paused",
+				kept))
 		if err := s.tolerate(p, s.close(p)); err != nil {
 			return err
 		}
@@ -489,8 +501,9 @@ func (s *Switch) follow(p *port, e afxdp.LinkEvent) error {
 
 // followMTU closes an open port whose device no longer has an MTU that fits: it would lose lossless
 // frames unseen, or split them. The port opens again as soon as it can: in copy mode if only
-// zero-copy mode is at fault, or else when the MTU fits. A port in copy mode stays open with too
-// large an MTU, since it loses only frames that are longer than its own MTU.
+// zero-copy mode is at fault, or else when the MTU fits. A port in copy mode stays open with a
+// larger MTU than it was opened for, since it loses only frames that are longer than its own MTU; a
+// reload does not raise that then (checkOpen).
 func (s *Switch) followMTU(p *port, mtu int) error {
 	if p.driver == nil || mtu == p.checkedMTU {
 		return nil
@@ -501,10 +514,11 @@ func (s *Switch) followMTU(p *port, mtu int) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, afxdp.ErrMTU):
-		most := afxdp.MaxMTU(s.memory.BufferSize())
-		s.log.Warn(fmt.Sprintf("frames longer than the buffers hold are lost in the device; the port stays open, but "+
-			"would not open again: run `ip link set dev %s mtu %d`", p.Device, most),
-			"port", p.Device, "device_mtu", mtu, "buffers_hold", most)
+		if most := afxdp.MaxMTU(s.memory.BufferSize()); mtu > most {
+			s.log.Warn(fmt.Sprintf("frames longer than the buffers hold are lost in the device; the port stays open, "+
+				"but would not open again: run `ip link set dev %s mtu %d`", p.Device, most),
+				"port", p.Device, "device_mtu", mtu, "buffers_hold", most)
+		}
 		return nil
 	}
 	s.log.Warn("port closed", "port", p.Device, "because", fmt.Sprintf("the MTU of its device is now %d", mtu))
@@ -550,8 +564,8 @@ func lacks(device, closed string) string {
 // share tells other goroutines how a port runs, and what keeps it down.
 func (s *Switch) share(p *port) {
 	info := *p.info.Load()
-	if p.driver == nil {
-		info.Mode = p.closed
+	if info.mtu = p.checkedMTU; p.driver == nil {
+		info.Mode, info.mtu = p.closed, 0
 	}
 	info.Shut, info.why = p.shut, ""
 	if !p.shut && !s.plan.Links[p.number].Up {
@@ -593,7 +607,7 @@ func (s *Switch) warnOfStalls(p *port) {
 	if !p.Pauses() {
 		return
 	}
-	if least := LeastResponse(s.config, p.Port); p.Response < least {
+	if least := params.LeastResponse(s.config, p.Port); p.Response < least {
 		s.log.Warn("response is too short: two iterations of the worker may take longer, even without interruptions "+
 			"and the delay of the peer: raise it",
 			"port", p.Device, "response", p.Response, "two_iterations", least)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sluice/internal/config"
+	"sluice/internal/params"
 )
 
 // fitter returns a switch that can fit a file, on links with the nominal rate and with what ports
@@ -16,7 +17,7 @@ func fitter(t *testing.T, text string, facts map[string]config.LinkFacts) (*Swit
 	t.Helper()
 	file := parse(t, text)
 	return &Switch{
-		log: slog.New(slog.NewTextHandler(t.Output(), nil)), memory: memoryFor(t, file), ring: RingSize(file),
+		log: slog.New(slog.NewTextHandler(t.Output(), nil)), memory: memoryFor(t, file), ring: params.RingSize(file),
 		reported: make(map[string]uint64), linkSpeed: func(string) (uint64, bool) { return 10e9, true }, facts: facts,
 	}, file
 }

@@ -2,12 +2,14 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/params"
 )
 
 // Reload changes over to another configuration while frames are forwarded. It returns nil when all
@@ -27,8 +29,14 @@ func (s *Switch) reload(file *config.Config) error {
 	if err != nil {
 		return err
 	}
+	if err := s.fsb.Check(fcoeParams(f.config)); err != nil {
+		return err
+	}
 	s.lookForDevices(f.config)
 	if err := checkDevices(f.config); err != nil {
+		return err
+	}
+	if err := s.checkOpen(f.config); err != nil {
 		return err
 	}
 	came, err := s.change(f)
@@ -37,7 +45,7 @@ func (s *Switch) reload(file *config.Config) error {
 	}
 	s.log.Info("configuration reloaded", "ports", len(s.ports))
 	s.announceAll(file)
-	if err := s.introduce(file, f.refusals); err != nil {
+	if err := errors.Join(s.followFCoE(), s.introduce(file, f.refusals)); err != nil {
 		return err
 	}
 	for _, p := range s.ports {
@@ -67,7 +75,7 @@ func (s *Switch) change(f fitting) (came []*port, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := params(next, s.memory, s.ring)
+	p, err := params.WithRings(next, s.memory, s.ring)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +94,7 @@ func (s *Switch) change(f fitting) (came []*port, err error) {
 		return nil, err
 	}
 	s.running.Store(&running{next, s.ports})
-	s.countPausesAnew()
+	s.countOffAnew()
 	return came, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/internal/drop"
+	"sluice/internal/params"
 	"sluice/internal/state"
 )
 
@@ -136,10 +137,10 @@ func TestPortsThatNeedARestart(t *testing.T) {
 		"  - {device: port3, speed: 1M, in_flight: 2KB}\n  - {device: port4, speed: 1M, in_flight: 2KB}\n")
 	c := parse(t, text)
 	memory := memoryFor(t, c)
-	if _, err := Params(c, memory); err != nil {
+	if _, err := params.Of(c, memory); err != nil {
 		t.Fatal(err)
 	}
-	_, err := params(c, memory, ringSize(c.Memory.Buffers, 2))
+	_, err := params.WithRings(c, memory, params.RingSize(parse(t, reloadText(16, port2Text))))
 	if err == nil || !strings.Contains(err.Error(), "restart") || strings.Contains(err.Error(), "raise buffers") {
 		t.Errorf("%v: want to be told to restart the switch", err)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/bridge"
+	"sluice/internal/budget"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/internal/drop"
@@ -68,6 +69,9 @@ func (s *State) Total() *state.Switch {
 		Configuration: state.Configuration{File: file},
 		Alarms:        []state.Alarm{}, Ports: []state.Port{}, Workers: []state.Worker{},
 	}
+	if s.fsb != nil {
+		r.FCoE = s.fsb.Report()
+	}
 	workers := make(map[string]*dataplane.Snapshot) // by port
 	for i := range s.Workers {
 		w := &s.Workers[i]
@@ -88,7 +92,7 @@ func (s *State) Total() *state.Switch {
 func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 	r := state.Port{
 		Name: p.PortSnapshot.Name, Number: p.Number, Worker: w.Worker, NowNS: w.Now, Up: p.Up, Shut: p.Shut,
-		Mode: p.Mode, DownWhy: p.why,
+		Mode: p.Mode, DownWhy: p.why, DeviceMTU: p.mtu,
 		Received: p.RXFrames, ReceivedBytes: p.RXBytes, ReceivedBursts: p.RXBursts, Sent: p.TXFrames,
 		SentBytes: p.TXBytes, Dropped: p.Dropped(),
 		FloodCopies: p.FloodCopies, Behind: p.Behind, GivenTwice: p.RXTwice, CompletedTwice: p.DuplicateCompletions,
@@ -96,7 +100,7 @@ func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 		Control: state.Control{Frames: p.Control, Short: p.ControlShort, Malformed: p.ControlMalformed,
 			Unknown: p.ControlUnknown, Ignored: p.ControlIgnored, Misaddressed: p.ControlMisaddressed,
 		},
-		Own: ownOf(&p.PortCounters),
+		Own: ownOf(&p.Port),
 		PFC: state.PFC{Frames: p.PFCSent.Frames, Received: p.PFCReceived.Frames},
 		Sources: state.Sources{
 			Moved: p.Sources[bridge.Moved].Frames, NoRoom: p.Sources[bridge.NoRoom].Frames,
@@ -106,7 +110,7 @@ func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 		Watchdog:   watchdogOf(&p.Guard),
 		PausedPeer: transitionsOf(&p.PFCSent.History, w.Now), Paused: transitionsOf(&p.PFCReceived.History, w.Now),
 		Storms: []state.StormEvent{},
-		LLDP:   p.LLDP, DCBX: p.DCBX,
+		LLDP:   p.LLDP, DCBX: p.DCBX, FCoE: p.FCoE,
 	}
 	tx, why := p.Sender()
 	if r.TX = tx; why != nil {
@@ -129,7 +133,8 @@ func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 	if i := slices.IndexFunc(c.Ports, func(of config.Port) bool { return of.Device == r.Name }); i >= 0 {
 		of := &c.Ports[i]
 		r.Speed, r.LinkSpeed, r.ResponseNS = of.SendRate(), of.LinkSpeed, of.Response.Nanoseconds()
-		r.MTU, r.FlowControl, r.ETS, r.QoS = of.MTU, string(of.FlowControl), of.ETSName, of.QoSName
+		r.MTU, r.Parts = of.MTU, of.Parts
+		r.FlowControl, r.ETS, r.QoS = string(of.FlowControl), of.ETSName, of.QoSName
 		for cos := range r.ByCoS {
 			r.ByCoS[cos].ETS = etsOf(of.ETS, cos)
 		}
@@ -216,7 +221,7 @@ func workerOf(w *dataplane.Snapshot, cpu int) state.Worker {
 		Number: w.Worker, CPU: cpu, NowNS: w.Now,
 		Iterations: w.Gap.Iterations(), Busy: w.Work.Iterations, BusyNS: w.Work.NS, LateIterations: w.Gap.Late,
 		LateWaits: w.Gap.LateWaits,
-		BurstSize: dataplane.BurstSize, Hz: thread.TSCFrequency(),
+		BurstSize: budget.Burst, Hz: thread.TSCFrequency(),
 		Gaps: gapsOf(&w.Gap), GapP50NS: w.Gap.Quantile(.5), GapP99NS: w.Gap.Quantile(.99),
 		GapP999NS:  w.Gap.Quantile(.999),
 		GapP9999NS: w.Gap.Quantile(.9999), GapMaxNS: w.Gap.Max, GapWaitNS: w.Gap.Wait, GapRecentNS: w.Gap.Recent,

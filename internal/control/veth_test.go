@@ -220,7 +220,7 @@ type station struct {
 	received [8][]uint32 // numbers of the frames received, by CoS
 	told     []uint16    // quanta for the lossless class in the PFC frames received
 	teller   [6]byte     // source address of the last of them
-	b        [2048]byte
+	b        [9600]byte
 }
 
 const testType = 0x88b5 // for experiments (IEEE 802)
@@ -247,13 +247,22 @@ func newStation(t *testing.T, at *netns.Namespace, number int) *station {
 	return h
 }
 
-// send sends a frame of minimum length. The kernel strips the VLAN tag of received frames, so the
-// payload repeats the CoS.
+// send sends a frame of minimum length.
 func (h *station) send(to *station, cos uint8, number uint32) {
+	h.t.Helper()
+	h.sendLong(to, cos, number, 60)
+}
+
+// sendLong sends a frame of a length in bytes. The kernel strips the VLAN tag of received frames,
+// so the payload repeats the CoS.
+func (h *station) sendLong(to *station, cos uint8, number uint32, length int) {
 	h.t.Helper()
 	b := slices.Concat(to.mac[:], h.mac[:], []byte{0x81, 0, cos << 5, 100, testType >> 8, testType & 0xff, cos})
 	b = binary.BigEndian.AppendUint32(b, number)
-	h.write(append(b, make([]byte, 60-len(b))...))
+	for len(b) < length {
+		b = append(b, byte(len(b)*251>>8))
+	}
+	h.write(b)
 }
 
 func (h *station) write(b []byte) {
@@ -280,6 +289,11 @@ func (h *station) poll() {
 		b := h.b[:n]
 		switch kind := binary.BigEndian.Uint16(b[12:]); kind {
 		case testType:
+			for i := 19; i < n; i++ {
+				if b[i] != byte((i+4)*251>>8) { // it was sent with a tag
+					h.t.Fatalf("byte %d of a frame of %d bytes has changed", i, n)
+				}
+			}
 			h.received[b[14]] = append(h.received[b[14]], binary.BigEndian.Uint32(b[15:]))
 		case unix.ETH_P_PAUSE:
 			var f pfc.Frame

@@ -32,12 +32,13 @@ const (
 // Load describes a switch that is never idle. Every port always receives frames, in all eight
 // classes, from its own addresses to those of its neighbour.
 type Load struct {
-	Ports    int   // an even number
-	Lengths  []int // of the frames, in turn; bytes without FCS
-	Stations int   // addresses behind each port; 0: 1
-	Wire     bool  // neighbours are the ends of a wire, without learning or look-ups
-	Workers  int   // workers that share the ports; 0: 1
-	Crossing bool  // neighbours belong to different workers, so every frame crosses
+	Ports    int    // an even number
+	Lengths  []int  // of the frames, in turn; bytes without FCS
+	Type     uint16 // EtherType; 0: IPv4
+	Stations int    // addresses behind each port; 0: 1
+	Wire     bool   // neighbours are the ends of a wire, without learning or look-ups
+	Workers  int    // workers that share the ports; 0: 1
+	Crossing bool   // neighbours belong to different workers, so every frame crosses
 
 	Tune func(*dataplane.Params)              // if set, changes the switch's parameters
 	Wrap func(port int, d *mem.Null) pmd.Port // if set, wraps a driver
@@ -109,10 +110,14 @@ func (l Load) Start(memory *umem.Memory, step int64) (*dataplane.Switch, int64, 
 
 // driver returns the driver of a port.
 func (l Load) driver(memory *umem.Memory, port int) pmd.Port {
+	etherType := l.Type
+	if etherType == 0 {
+		etherType = frame.TypeIPv4
+	}
 	var headers [][]byte
 	for pcp := range uint8(dataplane.Priorities) {
 		h := make([]byte, 18)
-		frame.PutHeader(h, address(port^1, 0), address(port, 0), 1, pcp, true, frame.TypeIPv4)
+		frame.PutHeader(h, Address(port^1, 0), Address(port, 0), 1, pcp, true, etherType)
 		headers = append(headers, h)
 	}
 	null := mem.NewNull(memory.Bytes(), Ring, l.Lengths[0], headers...)
@@ -128,10 +133,10 @@ func (l Load) driver(memory *umem.Memory, port int) pmd.Port {
 	return null
 }
 
-// address returns an address behind a port. Addresses are scattered, because consecutive ones would
+// Address returns an address behind a port. Addresses are scattered, because consecutive ones would
 // spread over a hash table more evenly than random ones, and make look-ups seem cheaper than they
 // are.
-func address(port, number int) frame.MAC {
+func Address(port, number int) frame.MAC {
 	const bits = 24 // each step is invertible, so no two numbers have the same address
 	n := uint32(number)
 	n = (n ^ n>>11) * 0x9e3779 & (1<<bits - 1)
@@ -183,7 +188,7 @@ func (c *crowd) Receive(burst []pmd.Desc) int {
 			to -= c.stations
 		}
 		b := c.memory[d.Addr:]
-		dst, src := uint64(address(c.port^1, to)), uint64(address(c.port, c.from))
+		dst, src := uint64(Address(c.port^1, to)), uint64(Address(c.port, c.from))
 		binary.BigEndian.PutUint64(b, dst<<16|src>>32)
 		binary.BigEndian.PutUint32(b[8:], uint32(src))
 	}

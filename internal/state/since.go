@@ -45,6 +45,37 @@ func (p *Port) subtract(before *Port) {
 		}
 	}
 	p.Drops = append([]Drop{}, since...)
+	if p.FCoE != nil && before.FCoE != nil {
+		p.FCoE.subtract(before.FCoE)
+	}
+}
+
+// subtract subtracts earlier counters by reason.
+func (p *PortFCoE) subtract(before *PortFCoE) {
+	p.Refusals = remaining(p.Refusals, before.Refusals, func(r *FCoERefusal) (string, *uint64) {
+		return r.Reason, &r.Frames
+	})
+	p.Endings = remaining(p.Endings, before.Endings, func(e *FCoEEnding) (string, *uint64) {
+		return e.Reason, &e.Sessions
+	})
+}
+
+// remaining returns a list of counters by reason, each less what it was before, without those that
+// are 0 then. of returns the reason and the counter of an element.
+func remaining[T any](now, before []T, of func(*T) (string, *uint64)) []T {
+	since := []T{}
+	for _, one := range now {
+		reason, n := of(&one)
+		for i := range before {
+			if r, b := of(&before[i]); r == reason && *b <= *n {
+				*n -= *b
+			}
+		}
+		if *n > 0 {
+			since = append(since, one)
+		}
+	}
+	return since
 }
 
 // subtract subtracts the counters of another value, except those in slices; the tag clear in the

@@ -37,6 +37,7 @@ type Switch struct {
 	Alarms             []Alarm       `json:"alarms,omitzero" help:"Latest alarms, oldest first"`
 	Ports              []Port        `json:"ports,omitzero" help:"Ports in the order of the configuration"`
 	Workers            []Worker      `json:"workers,omitzero" help:"Workers by number"`
+	FCoE               *FCoE         `json:"fcoe,omitzero" help:"FIP snooping; absent: the configuration has none"`
 	FDB                []FDBEntry    `json:"fdb,omitzero" help:"FDB entries by VLAN and MAC address; only in show fdb"`
 }
 
@@ -78,6 +79,8 @@ type Port struct {
 	LinkSpeed   uint64 `json:"link_speed_bps" clear:"no" metric:"sluice_port_link_speed_bytes_per_second" help:"Rate of the link, by which both ends count pauses and from which headroom is computed"`
 	ResponseNS  int64  `json:"response_ns" metric:"sluice_port_response_seconds" help:"Configured response: how much later than the standard allows the peer may stop, because of the worker and of the peer; headroom holds the frames that arrive meanwhile"`
 	MTU         int    `json:"mtu_bytes" help:"MTU of the port: the longest packet that it accepts and sends"`
+	DeviceMTU   int    `json:"device_mtu_bytes" help:"MTU of its device; 0 while the port is not open"`
+	Parts       int    `json:"parts" help:"Maximum number of buffers that a frame of the port occupies: 1 if its MTU lets each frame fit one"`
 	FlowControl string `json:"flow_control" help:"Flow control: pfc, pause or off"`
 	ETS         string `json:"ets" help:"Name of its ETS profile"`
 	QoS         string `json:"qos" help:"Name of its QoS domain"`
@@ -106,6 +109,8 @@ type Port struct {
 
 	LLDP *LLDP `json:"lldp" help:"LLDP; null: it is off at the port"`
 	DCBX *DCBX `json:"dcbx" help:"DCBX; null: it is off at the port"`
+
+	FCoE *PortFCoE `json:"fcoe" help:"FIP snooping; null: there is none, or the port is in no FCoE VLAN and has received no FIP"`
 
 	PausedPeer []Transition `json:"paused_peer" help:"Latest starts and ends of pauses that the port sent, oldest first"`
 	Paused     []Transition `json:"paused" help:"Latest starts and ends of pauses that the port received, oldest first"`
