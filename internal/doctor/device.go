@@ -27,6 +27,7 @@ type Device struct {
 	Up         bool // it is set up
 	Carrier    bool
 	MTU        int
+	LargestMTU int    // to which it can be set; 0: unknown
 	Speed      uint64 // of the link, bit/s; 0: unknown (afxdp.LinkSpeed)
 	Nominal    bool   // Speed is nominal, because a hypervisor made the device
 	Queues     int    // receive queues
@@ -36,6 +37,7 @@ type Device struct {
 	Offloads   []Offload       // those that are on and that a switch turns off
 	XDP        netdev.Features // of its driver
 	XDPKnown   bool            // false: the kernel does not report them (before 6.3)
+	Segments   int             // how many buffers a frame may have in zero-copy mode
 	Direct     bool            // its driver needs indirect descriptors in zero-copy mode, and it has none
 	Program    *Program        // nil: none
 	Peer       *Peer           // of veth; nil: none, or not visible
@@ -78,6 +80,8 @@ func lookAt(name string) (*Device, error) {
 	if d.XDP, err = netdev.FeaturesOf(at.Index); err == nil {
 		d.XDPKnown = true
 	}
+	d.Segments, _ = netdev.Segments(at.Index)
+	d.LargestMTU, _ = afxdp.LargestMTU(name)
 	if afxdp.TraitsOf(d.Driver).NeedsIndirect {
 		has, err := afxdp.HasIndirect(name)
 		d.Direct = err == nil && !has

@@ -58,8 +58,8 @@ func wellMachine() (Machine, map[string]string, map[string]*Device) {
 	well := Device{
 		Kind: "device", Driver: "mlx5_core", Up: true, Carrier: true, MTU: 1500, Speed: 10e9, Queues: 1,
 		RX: Ring{2048, 8160}, TX: Ring{2048, 8160},
-		XDP: netdev.Basic | netdev.Redirect | netdev.ZeroCopy, XDPKnown: true, Pause: &ethtool.Pause{Negotiated: true},
-		DCB: &DCB{},
+		XDP: netdev.Basic | netdev.Redirect | netdev.Fragments | netdev.ZeroCopy, XDPKnown: true, Segments: 1,
+		Pause: &ethtool.Pause{Negotiated: true}, DCB: &DCB{},
 	}
 	one, two := well, well
 	devices := map[string]*Device{"port1": &one, "port2": &two}
@@ -157,6 +157,19 @@ func file(path, text string) spoiler {
 
 func device(change func(*Device)) spoiler {
 	return func(_ *Machine, _ map[string]string, devices map[string]*Device) { change(devices["port2"]) }
+}
+
+// igc makes a device one without frames in fragments, with an MTU.
+func igc(mtu int) func(*Device) {
+	return func(d *Device) { d.Driver, d.MTU, d.XDP = "igc", mtu, d.XDP&^netdev.Fragments }
+}
+
+// both spoils in two ways.
+func both(a, b spoiler) spoiler {
+	return func(m *Machine, files map[string]string, devices map[string]*Device) {
+		a(m, files, devices)
+		b(m, files, devices)
+	}
 }
 
 // zeroCopying makes a device one that zero-copy mode serves.
@@ -356,13 +369,13 @@ var deviceAilments = []ailment{
 		spoil:  device(func(d *Device) { d.XDP = netdev.Basic | netdev.Redirect }),
 		status: Error, about: "port2", say: []string{"no zero-copy", "requires"}, fix: "mode: auto",
 		at: "switch.yaml:5:27"},
-	{name: "an MTU for no native XDP", text: jumbo, spoil: device(func(d *Device) { d.Driver, d.MTU = "igc", 1600 }),
-		status: Warning, about: "port2", say: []string{"MTU of more than 1500", "it is 1600", "copy, generic"},
+	{name: "an MTU for no native XDP", text: jumbo, spoil: device(igc(1600)),
+		status: Warning, about: "port2", say: []string{"only up to an MTU of 1500", "it is 1600", "copy, generic"},
 		fix: "ip link set dev port2 mtu 1500"},
 	{name: "an MTU for no native XDP, demanded",
 		text:  strings.Replace(jumbo, "port2, ", "port2, mtu: 1600, mode: zero-copy, ", 1),
-		spoil: device(func(d *Device) { d.Driver, d.MTU = "igc", 1600 }), status: Error, about: "port2",
-		say: []string{"MTU of more than 1500", "requires zero-copy"}, fix: "mode: auto", at: "switch.yaml:5:38"},
+		spoil: device(igc(1600)), status: Error, about: "port2",
+		say: []string{"only up to an MTU of 1500", "requires zero-copy"}, fix: "mode: auto", at: "switch.yaml:5:38"},
 	{name: "an MTU that the kernel may refuse in zero-copy", spoil: device(func(d *Device) { d.MTU = 1639 }),
 		status: Warning, about: "port2", say: []string{"kernels from 6.12 on", "MTU of 1638", "it is 1639"},
 		fix: "ip link set dev port2 mtu 1638"},
@@ -440,8 +453,52 @@ var deviceAilments = []ailment{
 	{name: "MTU for S-tags", text: strings.Replace(twoPorts, "port2, ", "port2, s_tag: pcp, ", 1),
 		spoil:  device(func(d *Device) { d.MTU = 1504 }),
 		status: OK, about: "port2", say: []string{"MTU 1504"}},
-	{name: "MTU too large", spoil: device(func(d *Device) { d.MTU = 9000 }),
-		status: Error, about: "port2", fix: "ip link set dev port2 mtu 1646"},
+	{name: "MTU too large", spoil: device(func(d *Device) { d.MTU = 30000 }),
+		status: Error, about: "port2", fix: "ip link set dev port2 mtu 29934"},
+	{name: "MTU too large for one buffer, on an old kernel", spoil: both(device(func(d *Device) { d.MTU = 9000 }),
+		file("/proc/sys/kernel/osrelease", "6.1.176")), status: Error, about: "port2",
+		say: []string{"9000", "more than the 1646", "older than 6.6"}, fix: "ip link set dev port2 mtu 1646"},
+	{name: "MTU for several buffers", spoil: device(func(d *Device) { d.Driver, d.MTU, d.Segments = "ice", 9000, 8 }),
+		text: jumbo, status: OK, about: "port2",
+		say: []string{"MTU 9000", "of 4096 bytes holds frames up to an MTU of 3694", "up to 3 buffers"}},
+	{name: "MTU for several segments", spoil: device(func(d *Device) { d.Driver, d.MTU, d.Segments = "ice", 9000, 8 }),
+		text: jumbo, status: OK, about: "port2", say: []string{"ice", "zero-copy"}},
+	{name: "long frames in several segments", text: strings.Replace(jumbo, "port2, ", "port2, mtu: 9000, ", 1),
+		spoil:  device(func(d *Device) { d.Driver, d.MTU, d.Segments = "ice", 9000, 8 }),
+		status: OK, about: "port2", say: []string{"ice", "zero-copy"}},
+	{name: "frames split that cost one cell",
+		text:   strings.Replace(lossyPorts, "port2, ", "port2, mtu: 3600, ", 1) + "memory: {buffer_size: 4096B}\n",
+		spoil:  device(func(d *Device) { d.Driver, d.MTU, d.Segments = "ice", 9000, 8 }),
+		status: Warning, about: "port2", say: []string{"copies each frame", "more than 3328 bytes are split"},
+		fix: "ip link set dev port2 mtu 3686"},
+	{name: "frames split that cost one cell, demanded",
+		text:   strings.Replace(jumbo, "port2, ", "port2, mtu: 3600, mode: zero-copy, ", 1),
+		spoil:  device(func(d *Device) { d.Driver, d.MTU, d.Segments = "ice", 9000, 8 }),
+		status: Error, about: "port2", say: []string{"more than 3328 bytes are split"},
+		fix: "ip link set dev port2 mtu 3686"},
+	{name: "frames split that cost one cell, of an MTU that kernels refuse for whole frames",
+		text:   strings.Replace(lossyPorts, "port2, ", "port2, mtu: 3687, ", 1) + "memory: {buffer_size: 4096B}\n",
+		spoil:  device(func(d *Device) { d.Driver, d.MTU, d.Segments = "ice", 9000, 8 }),
+		status: Warning, about: "port2", say: []string{"copies each frame", "more than 3328 bytes are split"},
+		fix: "cell: 3328B", at: "switch.yaml:3:9"},
+	{name: "MTU too small for long frames", text: strings.Replace(jumbo, "port2, ", "port2, mtu: 9216, ", 1),
+		status: Error, about: "port2", fix: "ip link set dev port2 mtu 9216"},
+	{name: "long frames for a driver without fragments",
+		text:  strings.Replace(jumbo, "port2, ", "port2, mtu: 9000, ", 1),
+		spoil: device(igc(9000)), status: Warning, about: "port2",
+		say: []string{"only up to an MTU of 1500", "it is 9000", "copy, generic"}},
+	{name: "MTU for too few segments", spoil: device(func(d *Device) { d.MTU = 9000 }), text: jumbo,
+		status: Warning, about: "port2",
+		say: []string{"copies each frame", "MTU is 9000", "needs 3 buffers", "in 1 at most", "largest MTU is 3694"},
+		fix: "ip link set dev port2 mtu 1500"},
+	{name: "MTU for too few segments, demanded", spoil: device(func(d *Device) { d.MTU = 9000 }),
+		text:   strings.Replace(jumbo, "port2, ", "port2, mode: zero-copy, ", 1),
+		status: Error, about: "port2", say: []string{"MTU is 9000", "in 1 at most"},
+		fix: "ip link set dev port2 mtu 1500"},
+	{name: "MTU that its peer limits", spoil: device(func(d *Device) {
+		d.Kind, d.Driver, d.MTU, d.LargestMTU, d.XDP = "veth", "veth", 1400, 1450, d.XDP&^netdev.ZeroCopy
+	}), status: Error, about: "port2", say: []string{"raised to 1450 only", "its peer", "HAS_FRAGS"},
+		fix: "mtu: 1450", at: "switch.yaml:5:5"},
 	{name: "small ring", spoil: device(func(d *Device) { d.RX.Size = 256 }),
 		status: Warning, about: "port2", say: []string{"256", "8160"}, fix: "ethtool -G port2 rx 8160"},
 	{name: "tags stripped", spoil: device(func(d *Device) { d.Offloads = []Offload{{afxdp.StripsTags, true}} }),
@@ -569,6 +626,15 @@ var runningAilments = []ailment{
 		r.Ports[1].DCBX = &state.DCBX{Mismatches: []state.Mismatch{{Kind: "ets"},
 			{Kind: "pfc", Active: true, Text: "this port has 3, the peer 4"}}}
 	}, status: Warning, about: "port2", say: []string{"DCBX mismatch pfc: this port has 3, the peer 4"}},
+	{name: "a rogue FCF", run: func(r *Running) {
+		r.FCoE = &state.FCoE{}
+		r.Ports[1].FCoE = &state.PortFCoE{Role: "enode", Refusals: []state.FCoERefusal{{Reason: "rogue_fcf",
+			Last: &state.FCoERefusedFrame{AgoNS: 12e9, VLAN: 2094, Source: "00:1b:21:d9:d5:72",
+				Text: "advertisement"}}}}
+	}, status: Warning, about: "port2", say: []string{"12s ago", "rogue_fcf", "00:1b:21:d9:d5:72", "advertisement"}},
+	{name: "an FCoE VLAN without an FCF", run: func(r *Running) {
+		r.FCoE = &state.FCoE{Instances: []state.FCoEInstance{{Name: "FSB", VLAN: 2094}}}
+	}, status: Warning, about: "switch", say: []string{"VLAN 2094", "no FCF", "no host can log in"}},
 	{name: "a worker that can't keep up", run: func(r *Running) { r.Ports[1].Behind = 7 },
 		status: Warning, about: "port2", say: []string{"7 iterations", "can't keep up"}},
 	{name: "the ring that it was started with", ring: 4096, run: func(r *Running) {

@@ -60,8 +60,8 @@ func notNative(e *examination, p port) error {
 			"each of the %d CPUs, where frames would be lost: give it at most %[2]d (QEMU: queues=%[2]d)",
 			d.MostQueues, cpus)
 	}
-	if most := traits.NativeMTU; most > 0 && d.MTU > most {
-		return fmt.Errorf("its driver refuses native XDP with an MTU of more than %d, and it is %d (in Linux 7.3; "+
+	if most := traits.NativeMTU; afxdp.NativeMTUExceeded(d.Driver, d.XDP, d.MTU) {
+		return fmt.Errorf("its driver has native XDP only up to an MTU of %d, and it is %d (in Linux 7.3; "+
 			"others may differ)", most, d.MTU)
 	}
 	return nil
@@ -71,7 +71,7 @@ func notNative(e *examination, p port) error {
 func generic(e *examination, p port, why error) {
 	d, most := p.device, afxdp.TraitsOf(p.device.Driver).NativeMTU
 	fix := ""
-	if most > 0 && d.MTU > most && p.DeviceMTU() <= most {
+	if afxdp.NativeMTUExceeded(d.Driver, d.XDP, d.MTU) && p.DeviceMTU() <= most {
 		fix = setMTU(p, most)
 	}
 	const needs = "%s: %v. The configuration requires zero-copy, which needs native XDP"
@@ -97,7 +97,7 @@ func (e *examination) possibleCPUs() int {
 // whyCopies returns why a running switch does not use zero-copy mode on a port, or "".
 func whyCopies(e *examination, p port) string {
 	d, size := p.device, e.Config.Memory.BufferSize
-	_, small := afxdp.WholeFrames(d.Driver, d.MTU, size)
+	_, small := afxdp.WholeFrames(d.Driver, d.MTU, size, d.Segments)
 	native := notNative(e, p)
 	switch {
 	case p.runs.Mode == "zero-copy" || !d.XDPKnown:
@@ -112,7 +112,9 @@ func whyCopies(e *examination, p port) string {
 		return ", since " + afxdp.ErrDirect.Error() + ", and the device has none"
 	case p.Mode == config.Auto && small != nil:
 		return ", since " + small.Error()
-	case p.Mode == config.Auto && d.MTU > afxdp.KernelMTU(size):
+	case p.Mode == config.Auto && e.splits(p) != nil:
+		return ", since " + e.splits(p).Error()
+	case p.Mode == config.Auto && kernelRefuses(d.MTU, size):
 		return fmt.Sprintf(", since the MTU is %d, and the kernel allows at most %d", d.MTU, afxdp.KernelMTU(size))
 	}
 	return ""
@@ -125,7 +127,7 @@ const indirect = "turn them on in the host (QEMU: indirect_desc=on)"
 func zeroCopy(e *examination, p port) {
 	d, demanded := p.device, p.Mode == config.ZeroCopy
 	replays := afxdp.TraitsOf(d.Driver).Replays
-	enough, small := afxdp.WholeFrames(d.Driver, d.MTU, e.Config.Memory.BufferSize)
+	enough, small := afxdp.WholeFrames(d.Driver, d.MTU, e.Config.Memory.BufferSize, d.Segments)
 	_, few := afxdp.ReceiveRing(d.Driver, e.Ring, e.Ring, int(d.RX.Size)) // a ring has as many buffers
 	switch {
 	case replays && !demanded:
@@ -138,20 +140,76 @@ func zeroCopy(e *examination, p port) {
 			afxdp.ErrDirect, indirect)
 	case small == nil && few != nil && e.Ring > 0:
 		e.configured(Error, p.Device, &p.Mode, "mode: auto", "%s: %v", d, few)
-	case small == nil && d.MTU > afxdp.KernelMTU(e.Config.Memory.BufferSize):
+	case small == nil && kernelRefuses(d.MTU, e.Config.Memory.BufferSize):
 		kernelMTU(e, p)
+	case small == nil && e.splits(p) != nil:
+		e.avoidsSplits(p)
 	case small == nil:
 		e.ok(p.Device, "%s: zero-copy", d)
-	case enough > 0 && demanded:
-		e.configured(Error, p.Device, &e.Config.Memory.BufferSize, e.bufferOfPage(), "%s: %v", d, small)
+	case e.smallerMTU(p):
+		e.copiesUnless(p, setMTU(p, p.DeviceMTU()), small)
 	case enough > 0:
-		e.configured(Warning, p.Device, &e.Config.Memory.BufferSize, e.bufferOfPage(),
-			"%s: the kernel copies each frame, because %v", d, small)
+		e.copiesUnlessSet(p, &e.Config.Memory.BufferSize, e.bufferOfPage(), small)
 	case demanded:
 		e.configured(Error, p.Device, &p.Mode, "mode: auto", "%s: %v", d, small)
 	default:
 		e.ok(p.Device, "%s: the kernel copies each frame, because %v", d, small)
 	}
+}
+
+// copiesUnless reports why a port is not in zero-copy mode before a command was run.
+func (e *examination) copiesUnless(p port, command string, why error) {
+	if p.Mode == config.ZeroCopy {
+		e.fail(p.Device, command, "%s: %v", p.device, why)
+		return
+	}
+	e.warn(p.Device, command, "%s: the kernel copies each frame, because %v", p.device, why)
+}
+
+// copiesUnlessSet is copiesUnless for a line of the configuration, which belongs to value.
+func (e *examination) copiesUnlessSet(p port, value any, line string, why error) {
+	if p.Mode == config.ZeroCopy {
+		e.configured(Error, p.Device, value, line, "%s: %v", p.device, why)
+		return
+	}
+	e.configured(Warning, p.Device, value, line, "%s: the kernel copies each frame, because %v", p.device, why)
+}
+
+// splits returns why a switch avoids zero-copy mode on a device that has a frame in several
+// buffers: it also splits frames that would just fit one, and these may cost only one cell. nil: it
+// does not avoid the mode for that.
+func (e *examination) splits(p port) error {
+	d, m := p.device, &e.Config.Memory
+	if d.MTU <= afxdp.BufferMTU(m.BufferSize) || p.MaxFrame() <= m.Part() || m.Cell <= m.Part() {
+		return nil
+	}
+	return fmt.Errorf("with its MTU of %d, frames of more than %d bytes are split in zero-copy mode, and memory.cell "+
+		"is larger than that", d.MTU, m.Part())
+}
+
+// avoidsSplits reports that a port is not in zero-copy mode because its device splits frames, and
+// how it would not: by an MTU that the kernel allows for whole frames, or else by smaller cells.
+func (e *examination) avoidsSplits(p port) {
+	m := &e.Config.Memory
+	if most := afxdp.KernelMTU(m.BufferSize); p.DeviceMTU() <= most {
+		e.copiesUnless(p, setMTU(p, most), e.splits(p))
+		return
+	}
+	e.copiesUnlessSet(p, &m.Cell, e.in(m, "memory", fmt.Sprintf("cell: %dB", m.Part())), e.splits(p))
+}
+
+// smallerMTU reports whether a device's MTU is more than the port needs, and too large for
+// zero-copy mode.
+func (e *examination) smallerMTU(p port) bool {
+	d, need, size := p.device, p.DeviceMTU(), e.Config.Memory.BufferSize
+	_, err := afxdp.WholeFrames(d.Driver, need, size, d.Segments)
+	return need < d.MTU && err == nil && !kernelRefuses(need, size)
+}
+
+// kernelRefuses reports whether some kernels refuse zero-copy mode because frames of this MTU would
+// hardly fit a buffer of size bytes. Those that clearly do not have several parts.
+func kernelRefuses(mtu, size int) bool {
+	return mtu > afxdp.KernelMTU(size) && mtu <= afxdp.BufferMTU(size)
 }
 
 // kernelMTU reports an MTU with which some kernels refuse zero-copy mode.

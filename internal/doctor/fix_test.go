@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/internal/config"
-	"sluice/internal/control"
 	"sluice/internal/netdev"
+	"sluice/internal/params"
 	"sluice/internal/state"
 )
 
@@ -21,13 +21,13 @@ import (
 func checked(text string) (*config.Config, error) {
 	c, err := config.Parse("switch.yaml", []byte(text))
 	if err == nil {
-		err = params(c)
+		err = translates(c)
 	}
 	return c, err
 }
 
-func params(c *config.Config) error {
-	_, err := control.Params(c, nil)
+func translates(c *config.Config) error {
+	_, err := params.Of(c, nil)
 	return err
 }
 
@@ -158,7 +158,7 @@ func TestMendsPassCheck(t *testing.T) {
 			t.Skip(err)
 		}
 		m := drawMachine(t)
-		p := Target{Config: c, Check: params, Ring: control.RingSize(c)}
+		p := Target{Config: c, Check: translates, Ring: params.RingSize(c)}
 		if rapid.Bool().Draw(t, "running") {
 			p.Running = &Running{Socket: "/run/s.sock", Switch: &state.Switch{}}
 			for cpu := range max(1, len(c.Workers)) {
@@ -194,7 +194,7 @@ func TestRoomForAResponse(t *testing.T) {
 		files["/proc/meminfo"] = fmt.Sprintf("MemTotal: 16000000 kB\nMemAvailable: %d kB", kilobytes)
 		m.Gap = func(int) (time.Duration, error) { return 1300 * time.Microsecond, nil }
 		text := strings.Replace(twoPorts, "10G", "10G, response: 10us", 2)
-		r := Examine(m, Target{Config: parsed(t, text), Check: params})
+		r := Examine(m, Target{Config: parsed(t, text), Check: translates})
 		at := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Status == Error && f.Subject == "port1" })
 		if at < 0 || r.Findings[at].Fix != want || !strings.Contains(r.Findings[at].Text, "`response: ") {
 			t.Errorf("with %d kB:\n%s", kilobytes, show(r))

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -152,20 +153,40 @@ func setMTU(p port, bytes int) string {
 
 // mtu compares the device's MTU with the port's and with the size of buffers.
 func mtu(e *examination, p port) {
-	most := afxdp.MaxMTU(e.Config.Memory.BufferSize)
-	tag := ""
+	size := e.Config.Memory.BufferSize
+	most, tag := afxdp.MaxMTU(size), ""
 	if longer := p.DeviceMTU() - p.MTU; longer > 0 {
 		tag = fmt.Sprintf(" plus %d bytes for an S-tag", longer)
 	}
 	switch d := p.device; {
+	case d.MTU < p.DeviceMTU() && d.LargestMTU > 0 && d.LargestMTU < p.DeviceMTU():
+		lower := fmt.Sprintf("mtu: %d", d.LargestMTU-p.DeviceMTU()+p.MTU)
+		e.configured(Error, p.Device, &p.MTU, lower, "its MTU of %d is less than the port's of %d%s, and it can be "+
+			"raised to %d only%s", d.MTU, p.MTU, tag, d.LargestMTU, limitedBy(d))
 	case d.MTU < p.DeviceMTU():
 		e.fail(p.Device, setMTU(p, p.DeviceMTU()), "its MTU of %d is less than the port's of %d%s", d.MTU, p.MTU, tag)
 	case d.MTU > most:
 		e.fail(p.Device, setMTU(p, most), "its MTU of %d is more than the %d that buffers of %d bytes hold", d.MTU,
-			most, e.Config.Memory.BufferSize)
+			most, size)
+	case d.MTU > afxdp.BufferMTU(size) && e.olderThan(6, 6):
+		e.fail(p.Device, setMTU(p, afxdp.BufferMTU(size)), "its MTU of %d is more than the %d that a buffer of %d "+
+			"bytes holds, and the kernel is older than 6.6: it receives no frames in several buffers", d.MTU,
+			afxdp.BufferMTU(size), size)
+	case d.MTU > afxdp.BufferMTU(size):
+		e.ok(p.Device, "MTU %d; the port needs %d%s. A buffer of %d bytes holds frames up to an MTU of %d; longer "+
+			"ones have up to %d buffers", d.MTU, p.MTU, tag, size, afxdp.BufferMTU(size), afxdp.Parts(d.MTU, size))
 	default:
 		e.ok(p.Device, "MTU %d; the port needs %d%s", d.MTU, p.MTU, tag)
 	}
+}
+
+// limitedBy tells what limits the MTU to which a device can be set.
+func limitedBy(d *Device) string {
+	if d.Kind != "veth" {
+		return ""
+	}
+	return ", because its peer has an XDP program that takes no frames in several fragments (BPF_F_XDP_HAS_FRAGS): " +
+		"stop the owner of that program"
 }
 
 // queues checks the number of receive queues: a socket has one.
@@ -360,6 +381,17 @@ func heard(e *examination, p port) {
 // honours reports whether a port of a running switch has a lossless priority.
 func honours(p *state.Port) bool {
 	return slices.ContainsFunc(p.ByCoS, func(c state.CoS) bool { return c.Lossless })
+}
+
+// snooping reports what keeps hosts from logging in to FCoE forwarders at a running switch, or
+// endangers their sessions.
+func snooping(e *examination) {
+	if e.Running == nil {
+		return
+	}
+	for _, c := range e.Running.FCoEComplaints() {
+		e.warn(cmp.Or(c.Port, "switch"), "", "%s", c.Text)
+	}
 }
 
 // mismatches reports where a running switch and its link partners disagree on DCBX.

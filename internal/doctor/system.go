@@ -96,6 +96,13 @@ func kernel(e *examination) {
 	}
 }
 
+// olderThan reports whether the kernel is older than a version, as far as known.
+func (e *examination) olderThan(major, minor int) bool {
+	release, err := e.Read("/proc/sys/kernel/osrelease")
+	has, hasMinor, _ := thread.KernelVersion(release)
+	return err == nil && has > 0 && has<<16|hasMinor < major<<16|minor
+}
+
 // mayHaveVeth reports whether a port is, or may be, a veth device.
 func (e *examination) mayHaveVeth() bool {
 	return e.Config == nil || slices.ContainsFunc(e.Config.Ports, func(p config.Port) bool {

@@ -170,7 +170,7 @@ func (e *examination) spareCPU(subject string) {
 		}
 		p.runs = e.Running.port(p.Device)
 		mends := p.device.Kind == "veth" || p.device.XDP&netdev.Target != 0
-		if p.TX == config.TXAuto && p.copies() && mends && p.device.MTU <= longestMTU {
+		if p.TX == config.TXAuto && p.copies() && mends && p.device.MTU <= e.longestMTU() {
 			ports++
 		}
 	}
@@ -201,8 +201,11 @@ func (p port) copies() bool {
 	return p.Mode == config.Copy || p.device.XDPKnown && p.device.XDP&netdev.ZeroCopy == 0
 }
 
-// longestMTU is the largest MTU of devices for which the transmitter can send all frames.
-const longestMTU = transmitter.LongestFrame - config.FrameOverhead
+// longestMTU returns the largest MTU of devices for which the transmitter can send all frames. Each
+// must fit one buffer.
+func (e *examination) longestMTU() int {
+	return min(transmitter.LongestFrame-config.FrameOverhead, afxdp.BufferMTU(e.Config.Memory.BufferSize))
+}
 
 // sender reports whether the transmitter can send the port's frames, if it has to.
 func sender(e *examination, p port) {
@@ -211,6 +214,7 @@ func sender(e *examination, p port) {
 	if !e.transmits() || !e.Config.UsesTransmitter(p.Port, e.takesTurns()) || !p.copies() {
 		return
 	}
+	most := e.longestMTU()
 	switch {
 	case p.runs != nil && p.runs.TX == afxdp.TXTransmitter:
 		e.ok(p.Device, "the transmitter sends")
@@ -227,12 +231,12 @@ func sender(e *examination, p port) {
 			socketSends+"its driver accepts no frames from XDP programs")
 	case takesNone:
 		e.ok(p.Device, "its socket sends: its driver accepts no frames from the transmitter")
-	case d.MTU > longestMTU && p.DeviceMTU() <= longestMTU:
-		e.warn(p.Device, p.anew(fmt.Sprintf("ip link set dev %s mtu %d", quoted(p.Device), longestMTU)),
-			socketSends+"its MTU of %d is more than the transmitter's maximum of %d", d.MTU, longestMTU)
-	case d.MTU > longestMTU:
+	case d.MTU > most && p.DeviceMTU() <= most:
+		e.warn(p.Device, p.anew(setMTU(p, most)),
+			socketSends+"its MTU of %d is more than the transmitter's maximum of %d", d.MTU, most)
+	case d.MTU > most:
 		e.configured(Warning, p.Device, &p.Port.TX, "tx: xsk",
-			socketSends+"its MTU of %d is more than the transmitter's maximum of %d", d.MTU, longestMTU)
+			socketSends+"its MTU of %d is more than the transmitter's maximum of %d", d.MTU, most)
 	case p.runs == nil && !d.XDPKnown:
 		e.warn(p.Device, "", socketSends+"the kernel is older than 6.3, and does not report whether the device "+
 			"accepts frames from XDP programs")

@@ -129,6 +129,14 @@ var transmitterAilments = []ailment{
 	{name: "a longer MTU", text: "memory: {buffer_size: 4096B}\n" + transmitted,
 		spoil: cable(device(func(d *Device) { d.MTU = 3600 })), status: Warning, about: "port2",
 		say: []string{"3600 is more than the transmitter's maximum of 3382"}, fix: "ip link set dev port2 mtu 3382"},
+	{name: "a longer MTU than a buffer holds", text: transmitted,
+		spoil: cable(device(func(d *Device) { d.MTU = 2000 })), status: Warning, about: "port2",
+		say: []string{"2000 is more than the transmitter's maximum of 1646"}, fix: "ip link set dev port2 mtu 1646"},
+	{name: "long frames", text: "memory: {buffer_size: 4096B}\n" +
+		strings.Replace(transmitted, "port2,", "port2, mtu: 9000,", 1),
+		spoil: cable(device(func(d *Device) { d.MTU = 9000 })), status: Warning, about: "port2",
+		say: []string{"its socket sends", "9000 is more than the transmitter's maximum of 3382"}, fix: "tx: xsk",
+		at: "switch.yaml:6:5"},
 	{name: "a longer MTU for longer frames", text: "memory: {buffer_size: 4096B}\n" +
 		strings.Replace(transmitted, "port2,", "port2, mtu: 3600,", 1),
 		spoil: cable(device(func(d *Device) { d.MTU = 3600 })), status: Warning, about: "port2",

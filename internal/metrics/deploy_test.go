@@ -197,7 +197,10 @@ func panelRules(t *testing.T) string {
 // increase an alert is about: Prometheus sees no increase from no series to its first value.
 func TestAlertsHaveTheirCountersFromTheStart(t *testing.T) {
 	f := newFake(t, 2)
-	f.discovery = func(r *state.Switch) { r.Ports[0].LLDP, r.Ports[0].DCBX = new(state.LLDP), new(state.DCBX) }
+	f.discovery = func(r *state.Switch) {
+		r.Ports[0].LLDP, r.Ports[0].DCBX = new(state.LLDP), new(state.DCBX)
+		r.Ports[0].FCoE, r.Ports[0].Parts = &state.PortFCoE{Role: "trusted"}, 3
+	}
 	scraped := scrape(t, serve(t, f, nil))
 	asked := regexp.MustCompile(`increase\((\w+)(?:\{([^}]*)\})?\[`)
 	found := 0

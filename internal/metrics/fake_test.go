@@ -121,7 +121,7 @@ const many = 123_456_789_012
 func (f *fake) makeBusy(all bool) {
 	for n := range f.state.Ports {
 		p := &f.state.Ports[n]
-		c := &p.PortCounters
+		c := &p.Port
 		c.RXBytes, c.TXBytes, c.FloodCopies, c.Control, c.RXBursts = many*1000, many*1001, many/7, many/9, many/4
 		p.PFCReceived.Frames, p.PFCSent.Frames = many/3, many/5
 		if all {
@@ -143,12 +143,25 @@ func (f *fake) makeBusy(all bool) {
 	f.discovery = func(r *state.Switch) {
 		for i := range r.Ports {
 			r.Ports[i].LLDP, r.Ports[i].DCBX = discovered(all)
+			if all {
+				r.Ports[i].FCoE = snooped()
+			}
 		}
+		r.FCoE = &state.FCoE{Instances: []state.FCoEInstance{{VLAN: 2094, FCFs: 2, ENodes: 30, Sessions: 120}},
+			Tables: state.FCoETables{FCFs: state.FCoETable{Used: 2, Limit: 32}}}
 	}
 	w := &f.state.Workers[0]
 	for i := range w.Gap.Counts {
 		w.Gap.Counts[i] = 1000
 	}
+}
+
+// snooped returns what FIP snooping has counted on a port.
+func snooped() *state.PortFCoE {
+	return &state.PortFCoE{Role: "enode", Received: many, Forwarded: many - 7, Refused: 7, Accepted: 130, Rejected: 3,
+		Unanswered: 2, ENodes: state.FCoETable{Used: 30, Limit: 64}, Sessions: state.FCoETable{Used: 120, Limit: 256},
+		Refusals: []state.FCoERefusal{{Reason: "rogue_fcf", Frames: 5}, {Reason: "truncated", Frames: 2}},
+		Endings:  []state.FCoEEnding{{Reason: "logged_out", Sessions: 10}}}
 }
 
 // discovered returns what a port with DCBX knows of its peer. If all is true, everything has
@@ -171,7 +184,7 @@ func discovered(all bool) (*state.LLDP, *state.DCBX) {
 // congest gives one priority of a port traffic and congestion; if all is true, also unlikely
 // events.
 func congest(p *control.PortState, i int, all bool) {
-	c, lossless := &p.PortCounters, p.Lossless>>i&1 != 0
+	c, lossless := &p.Port, p.Lossless>>i&1 != 0
 	c.RX[i], c.TX[i] = many+uint64(i), many-uint64(i)
 	p.Groups[i] = cells.GroupUsage{Reserved: 8, Shared: 1234, PeakShared: 5678, Headroom: 3, PeakHeadroom: 321}
 	p.Queues[i] = cells.QueueUsage{Used: 777, Peak: 999, Max: 1000}

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -26,6 +27,9 @@ func (s *sender) enter(of any) {
 		s.drops(of)
 	case *state.DCBX:
 		s.send(dcbxInfo, 1, s.at.port.Name, of.Version, of.Role, s.at.port.FlowControl)
+	case *state.PortFCoE:
+		s.send(fcoeInfo, 1, s.at.port.Name, of.Role)
+		s.fcoe(of)
 	case *state.CoS:
 		s.at.cos = of
 	case *state.Worker:
@@ -62,6 +66,57 @@ var dcbxInfo = declare("sluice_dcbx_info",
 	"1, with the DCBX version that the port uses (ieee, cee or cin), its role (manual, upstream or downstream) "+
 		"and its flow_control (with auto, DCBX decides on PFC)", "device", "version", "role", "flow_control")
 
+// FIP snooping counts by reason, too: of those without an alert, only what has occurred has series.
+var (
+	fcoeInfo = declare("sluice_fcoe_port_info",
+		"1, with the role of the port for FIP snooping (enode, fcf or trusted)", "device", "role")
+	refusedFrames = declare("sluice_fip_refused_frames_total",
+		"FIP frames received and dropped by FIP snooping, by reason (docs/fcoe.md)", "device", "reason")
+	endedSessions = declare("sluice_fcoe_ended_sessions_total",
+		"FCoE sessions of hosts behind the port that ended, by reason (docs/fcoe.md)", "device", "reason")
+
+	// those with an alert: of frames of hosts, and of FCFs, whose accepts may exceed a limit
+	enodeRefusals = []string{"rogue_fcf", "fcf_address", "enode_conflict", "enode_limit", "session_limit",
+		"pending_limit", "no_session"}
+	fcfRefusals = []string{"fcf_not_allowed", "fc_map_mismatch", "fcf_conflict", "fpma_conflict", "spma_conflict",
+		"fcf_limit", "rogue_enode", "enode_limit", "session_limit"}
+	enodeEndings = []string{"fcf_expired", "enode_expired", "session_expired", "cleared"}
+	fcoeReasons  = append([]string{"fcoe_session", "fcoe_vlan"}, puntReasons...)
+)
+
+// fcoe sends the counters by reason of a port with FIP snooping.
+func (s *sender) fcoe(p *state.PortFCoE) {
+	refused, ended := zeros(nil), zeros(nil)
+	if p.Role != "enode" {
+		refused = zeros(fcfRefusals)
+	}
+	if p.Role != "fcf" {
+		maps.Copy(refused, zeros(enodeRefusals))
+		ended = zeros(enodeEndings)
+	}
+	for _, r := range p.Refusals {
+		refused[r.Reason] = r.Frames
+	}
+	for _, e := range p.Endings {
+		ended[e.Reason] = e.Sessions
+	}
+	for reason, n := range refused {
+		s.send(refusedFrames, float64(n), s.at.port.Name, reason)
+	}
+	for reason, n := range ended {
+		s.send(endedSessions, float64(n), s.at.port.Name, reason)
+	}
+}
+
+// zeros returns a counter for each reason.
+func zeros(reasons []string) map[string]uint64 {
+	all := make(map[string]uint64)
+	for _, reason := range reasons {
+		all[reason] = 0
+	}
+	return all
+}
+
 // The series of drops are not made from fields of the state, whose list of drops has only those
 // that occurred. Only congestion and storms (state.CoS) have the priority: other reasons concern a
 // frame, a VLAN, a link or a device, and a port has 136 pairs of reason and priority.
@@ -69,7 +124,8 @@ var (
 	droppedFrames = declare("sluice_dropped_frames_total",
 		"Frames dropped, each under one reason: ingress reasons at the port where the frame arrived, "+
 			"egress reasons at the port that it was bound for. A series begins with its first frame, except "+
-			"punt_rate and punt_full of a port with LLDP",
+			"punt_rate and punt_full of a port with LLDP, fcoe_session and fcoe_vlan of one with FIP snooping, and "+
+			"parts of one whose frames may occupy several buffers",
 		"device", "reason")
 	losslessDrops = declare("sluice_lossless_dropped_frames_total",
 		"Of sluice_dropped_frames_total, frames dropped for lack of room while their priority was lossless: "+
@@ -87,7 +143,8 @@ var (
 	// priority has no limit but headroom, and none in an egress queue.
 	losslessReasons = []string{"headroom_full", "no_buffer", "refused_by_driver"}
 	lossyReasons    = []string{"ingress_full", "queue_full", "early"}
-	// puntReasons are those of LLDPDUs that the switch does not process: they come too fast.
+	// puntReasons are those of LLDPDUs and FIP frames that the switch does not process: they come
+	// too fast.
 	puntReasons = []string{"punt_rate", "punt_full"}
 )
 
@@ -104,10 +161,14 @@ func (s *sender) drops(p *state.Port) {
 			}
 		}
 	}
-	for _, reason := range puntReasons {
-		if p.LLDP != nil {
-			frames[reason] = 0
-		}
+	if p.Parts > 1 {
+		frames["parts"] = 0
+	}
+	if p.LLDP != nil {
+		maps.Copy(frames, zeros(puntReasons))
+	}
+	if p.FCoE != nil {
+		maps.Copy(frames, zeros(fcoeReasons))
 	}
 	for _, d := range p.Drops {
 		frames[d.Reason] += d.Frames

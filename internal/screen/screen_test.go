@@ -182,6 +182,25 @@ func TestMismatchEvent(t *testing.T) {
 	}
 }
 
+// TestRefusalEvent checks that events have what FIP snooping refused last, and that only some of it
+// is bad news.
+func TestRefusalEvent(t *testing.T) {
+	_, now := twoReports()
+	for i, reason := range []string{"rogue_fcf", "no_session"} {
+		now.Ports[i].FCoE = &state.PortFCoE{Refusals: []state.FCoERefusal{{Reason: reason, Frames: 1,
+			Last: &state.FCoERefusedFrame{AgoNS: 407e6, Source: "00:1b:21:d9:d5:72", Text: "keep-alive"}}}}
+	}
+	frame, _ := (&View{Now: now, Width: 80, Height: 40}).Draw()
+	for _, want := range []Line{
+		{"  407ms ago  port1            fip   rogue_fcf from 00:1b:21:d9:d5:72: keep-alive", Bad},
+		{"  407ms ago  port2            fip   no_session from 00:1b:21:d9:d5:72: keep-ali~", Plain},
+	} {
+		if !slices.Contains(frame, want) {
+			t.Errorf("%+v is not in %+v", want, frame)
+		}
+	}
+}
+
 // TestStalled checks that a stalled control loop is reported in the headline, and completely even
 // in a narrow window.
 func TestStalled(t *testing.T) {

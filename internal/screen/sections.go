@@ -188,7 +188,7 @@ func (v *View) level(width int, l state.Level) (drawn, bytes string) {
 type event struct {
 	ago  float64 // ns
 	port string
-	to   string // the class that it happened to, or dcbx
+	to   string // the class that it happened to, dcbx or fip
 	what string
 	bad  bool
 }
@@ -196,13 +196,19 @@ type event struct {
 func class(cos int) string { return fmt.Sprintf("cos %d", cos) }
 
 // events shows recent events, the latest first: pauses sent and received, their ends, pause storms,
-// losses, and mismatches that DCBX has found.
+// losses, mismatches that DCBX has found, and what FIP snooping refused last at each port.
 func (v *View) events() (t table) {
 	var all []event
 	for i := range v.Now.Ports {
 		p := &v.Now.Ports[i]
 		all = append(all, transitions(p.Name, "sent", p.PausedPeer)...)
 		all = append(all, transitions(p.Name, "received", p.Paused)...)
+		if p.FCoE != nil {
+			for _, r := range p.FCoE.LastRefusals() {
+				all = append(all, event{float64(r.Last.AgoNS), p.Name, "fip", fmt.Sprintf("%s from %s: %s", r.Reason,
+					r.Last.Source, r.Last.Text), r.Serious()})
+			}
+		}
 		for _, s := range p.Storms {
 			all = append(all, event{float64(s.AgoNS), p.Name, class(int(s.CoS)), stormEvent(s), s.Begins})
 		}

@@ -5,8 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -260,16 +258,7 @@ func TestDiscoveryGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := drawn(t, c.view, discovered(), Options{Filter: Filter{Ports: c.ports}})
 			checkText(t, got)
-			file := filepath.Join("testdata", name+".txt")
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if want, err := os.ReadFile(file); err != nil || got != string(want) {
-				t.Errorf("%v: is\n%s\n%s says\n%s\nif the first is right: go test ./internal/show -update", err, got,
-					file, want)
-			}
+			checkGolden(t, name, got)
 		})
 	}
 }

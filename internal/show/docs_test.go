@@ -5,11 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/config"
 	"sluice/internal/state"
 )
 
-const dcbxPage = "../../docs/dcbx.md"
+const (
+	dcbxPage = "../../docs/dcbx.md"
+	fcoePage = "../../docs/fcoe.md"
+)
 
 // pageSwitch is the switch of the examples in docs/dcbx.md: eth0 leads to the core, eth1 and eth2
 // to servers, of which the second has another priority, and eth3 to a host without DCBX.
@@ -53,28 +55,43 @@ func pageSwitch() *state.Switch {
 	return r
 }
 
-// TestPage checks that the examples in docs/dcbx.md are what the views print. There, each is the
+// pageExample is a command in a document, and the view that it prints.
+type pageExample struct {
+	command string
+	view    View
+	ports   []string
+}
+
+// TestPages checks that the examples in documents are what the views print. There, each is the
 // indented text below a comment with its command.
-func TestPage(t *testing.T) {
-	file, err := os.ReadFile(dcbxPage)
+func TestPages(t *testing.T) {
+	checkPage(t, dcbxPage, pageSwitch, []pageExample{
+		{"show lldp neighbors", LLDPNeighbors(false), nil},
+		{"show dcbx", DCBX(false, false), nil},
+		{"show dcbx --port eth2", DCBX(true, false), []string{"eth2"}},
+	})
+	checkPage(t, fcoePage, fcoeSwitch, []pageExample{
+		{"show fcoe", FCoE, nil},
+		{"show fcoe fcfs", FCoEFCFs, nil},
+		{"show fcoe enodes", FCoEENodes, nil},
+		{"show fcoe sessions --port eth0 --detail", FCoESessions(true), []string{"eth0"}},
+		{"show fcoe counters", FCoECounters, nil},
+	})
+}
+
+func checkPage(t *testing.T, name string, of func() *state.Switch, examples []pageExample) {
+	t.Helper()
+	file, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	page := string(file)
-	for _, c := range []struct {
-		command string
-		view    View
-		ports   []string
-	}{
-		{"show lldp neighbors", LLDPNeighbors(false), nil},
-		{"show dcbx", DCBX(false, false), nil},
-		{"show dcbx --port eth2", DCBX(true, false), []string{"eth2"}},
-	} {
-		text := drawn(t, c.view, pageSwitch(), Options{Filter: Filter{Ports: c.ports}})
+	for _, c := range examples {
+		text := drawn(t, c.view, of(), Options{Filter: Filter{Ports: c.ports}})
 		checkText(t, text)
 		above, rest, found := strings.Cut(page, "<!-- sluice "+c.command+" -->\n\n")
 		if !found {
-			t.Errorf("%s has no comment with sluice %s", dcbxPage, c.command)
+			t.Errorf("%s has no comment with sluice %s", name, c.command)
 			continue
 		}
 		want := ""
@@ -84,27 +101,14 @@ func TestPage(t *testing.T) {
 		got := example(rest)
 		if got != want {
 			t.Errorf("sluice %s prints\n%s\n%s says\n%s\nif the first is right: go test ./internal/show -update",
-				c.command, want, dcbxPage, got)
+				c.command, want, name, got)
 		}
 		page = above + "<!-- sluice " + c.command + " -->\n\n" + want + rest[len(got):]
 	}
 	if *update {
-		if err := os.WriteFile(dcbxPage, []byte(page), 0o644); err != nil {
+		if err := os.WriteFile(name, []byte(page), 0o644); err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-// TestPageConfiguration checks that the configuration in docs/dcbx.md is valid.
-func TestPageConfiguration(t *testing.T) {
-	file, err := os.ReadFile(dcbxPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, _ := strings.Cut(string(file), "```yaml\n")
-	text, _, found := strings.Cut(text, "```\n")
-	if _, err := config.Parse(dcbxPage, []byte(text)); err != nil || !found {
-		t.Error(err)
 	}
 }
 

@@ -77,6 +77,9 @@ func (f *Filter) Apply(r *state.Switch) {
 		return lacks(f.Ports, e.Port) ||
 			lacks(f.VLANs, int(e.VLAN))
 	})
+	if r.FCoE != nil {
+		f.filterFCoE(r.FCoE)
+	}
 	if f.names() != 0 {
 		r.Workers = nil
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"sluice/internal/prose"
 	"sluice/internal/state"
 )
 
@@ -28,6 +29,7 @@ const (
 	PartPorts Part = 1 << iota
 	PartAlarms
 	PartWorkers
+	PartFCoE
 	PartFDB // needs a request of its own
 )
 
@@ -41,6 +43,9 @@ func (p Part) Cut(r *state.Switch) {
 	}
 	if p&PartWorkers == 0 {
 		r.Workers = nil
+	}
+	if p&PartFCoE == 0 {
+		r.FCoE = nil
 	}
 	if p&PartFDB == 0 {
 		r.FDB = nil
@@ -98,6 +103,10 @@ func conditions(r *state.Switch) string {
 	}
 	if r.CountersCleared != nil {
 		fmt.Fprintf(&out, "counters cleared at %s\n", state.Clock(*r.CountersCleared, r.Time))
+	}
+	if f := r.FCoE; f != nil {
+		fmt.Fprintf(&out, "FIP snooping: %s, %s, %s\n", prose.Count(len(f.FCFs), "FCF"),
+			prose.Count(len(f.ENodes), "ENode"), prose.Count(len(f.Sessions), "session"))
 	}
 	k := &r.Configuration
 	fmt.Fprintf(&out, "configuration %s, number %d, loaded at %s\n", k.File, k.Generation,

@@ -9,7 +9,7 @@ import (
 
 // The views without options.
 var (
-	Overview = View{Draws: PartPorts | PartAlarms | PartWorkers, lead: conditions,
+	Overview = View{Draws: PartPorts | PartAlarms | PartWorkers | PartFCoE, lead: conditions,
 		tables: func(r *state.Switch) []table { return slices.Concat(portTables(r), poolTables(r), workerTables(r)) }}
 	PriorityGroups = View{Draws: PartPorts, tables: groupTables}
 	Queues         = View{Draws: PartPorts, tables: queueTables}
