@@ -195,12 +195,17 @@ func TestOptions(t *testing.T) {
 	for want, o := range map[string]Options{
 		"give at least one":     {Trials: -1},
 		"a duration above 0":    {Duration: -1},
-		"from 64 to 1518":       {Sizes: []int{64, 1519}},
+		"from 64 to 9518":       {Sizes: []int{64, 9519}},
 		"CPU 5000 is not among": {CPUs: [2]int{allowed[0], 5000}},
 		"choose two of them":    {CPUs: [2]int{-3, allowed[0]}},
 	} {
 		if _, err := given(o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %v", want, err)
 		}
+	}
+	short := Scenario{OneCPU: true, Longest: 1518}
+	if _, err := Run(t.Context(), short, Options{Sizes: []int{1519}}); err == nil ||
+		!strings.Contains(err.Error(), "from 64 to 1518") {
+		t.Errorf("a scenario of frames up to 1518 B: %v", err)
 	}
 }

@@ -21,6 +21,8 @@ import (
 const (
 	baselineRing  = 2048 // entries of each of a socket's rings
 	baselineFrame = 2048 // bytes of UMEM per frame
+
+	baselineMaxFrame = 1518 // bytes without FCS
 )
 
 // BaselinePort is a pmd.Port over github.com/asavie/xdp v0.3.3, the library that Go programs have
@@ -216,13 +218,12 @@ func RunBaseline(ctx context.Context, devices [2]string, cpu int) (err error) {
 
 // wireParams joins two ports by a wire, as WireConfig does: all classes lossy, with default limits.
 func wireParams(memory *umem.Memory, devices [2]string) dataplane.Params {
-	const maxFrame = 1518
 	p := dataplane.Params{Memory: memory, CellSize: memory.BufferSize(), Workers: 1,
 		Bridge: bridge.Params{Mode: bridge.Wire}}
 	for i, d := range devices {
 		port := dataplane.PortParams{
-			Name: d, MaxFrame: maxFrame, InFlight: 256 << 10, Buffers: baselineRing,
-			Sched: sched.Params{Overhead: frame.WireOverhead, MaxFrame: maxFrame},
+			Name: d, MaxFrame: baselineMaxFrame, InFlight: 256 << 10, Buffers: baselineRing,
+			Sched: sched.Params{Overhead: frame.WireOverhead, MaxFrame: baselineMaxFrame},
 		}
 		for c := range dataplane.Priorities {
 			port.Cells.Groups[c] = cells.GroupParams{Share: 2048}

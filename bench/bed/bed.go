@@ -33,7 +33,7 @@ type Bed struct {
 	Forwarder Forwarder        // nil: not started
 	pauses    *live.Pauses
 	Sinks     []*live.Sink // by host
-	generator *live.Generator
+	generator sender
 	places    []place // of the streams
 	begun     Tally   // see Begin
 }
@@ -104,7 +104,7 @@ func (b *Bed) build() (err error) {
 	if b.Hosts, err = b.lab.Namespace("hosts"); err != nil {
 		return err
 	}
-	b.Site = Site{CPU: b.CPUs[0], OtherCPU: b.CPUs[1]}
+	b.Site = Site{CPU: b.CPUs[0], OtherCPU: b.CPUs[1], MTU: b.mtu()}
 	if b.Site.Namespace, err = b.lab.Namespace("switch"); err != nil {
 		return err
 	}
@@ -124,6 +124,16 @@ func (b *Bed) build() (err error) {
 		b.Sinks = append(b.Sinks, s)
 	}
 	return nil
+}
+
+// mtu returns the MTU of all devices, in bytes: the default one, or that of longer streams.
+func (p *Params) mtu() int {
+	const ethernet, header = 1500, 14
+	mtu := ethernet
+	for _, s := range p.Streams {
+		mtu = max(mtu, s.Length-header)
+	}
+	return mtu
 }
 
 // LosslessPriority is the priority of lossless frames.
@@ -170,7 +180,7 @@ func (b *Bed) addMeeting() error {
 		}
 		met = append(met, from)
 	}
-	if err := b.lab.Veth(there, out, b.Hosts, HostDevice(last)); err != nil {
+	if err := b.lab.Veth(there, out, b.Hosts, HostDevice(last), netns.MTU(b.Site.MTU)); err != nil {
 		return err
 	}
 	return there.Do(func() error { return errors.Join(addBridge(met...), meetXDP(out), addQueue(out, b.Slow.Rate)) })
@@ -181,7 +191,7 @@ func (b *Bed) addMeeting() error {
 // back.
 func (b *Bed) addPort(port string, far *netns.Namespace, device string, rate uint64) error {
 	b.Site.Devices = append(b.Site.Devices, port)
-	if err := b.lab.Veth(b.Site.Namespace, port, far, device); err != nil {
+	if err := b.lab.Veth(b.Site.Namespace, port, far, device, netns.MTU(b.Site.MTU)); err != nil {
 		return err
 	}
 	return b.Site.Namespace.Do(func() error { return addQueue(port, rate) })
@@ -226,7 +236,7 @@ func (b *Bed) Start(ctx context.Context, f Forwarder) error {
 		})
 	}
 	var err error
-	if b.generator, err = live.Start(p); err != nil {
+	if b.generator, err = startSender(p); err != nil {
 		return fmt.Errorf("%w: %w", bench.ErrBed, err)
 	}
 	if err := b.awaitThrough(ctx); err != nil {

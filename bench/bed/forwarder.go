@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,6 +21,17 @@ type Site struct {
 	Devices   []string
 	CPU       int // for the forwarding loop alone
 	OtherCPU  int // for everything else that the forwarder runs
+	MTU       int // of all devices, in bytes
+}
+
+// jumbo returns the settings of sluice for frames longer than those of ordinary Ethernet: of its
+// memory and of a port. The first ones are of use for any frame, but a larger buffer costs more
+// cache misses.
+func (s Site) jumbo() (memory, port string) {
+	if s.MTU <= 1500 {
+		return "", ""
+	}
+	return ", buffer_size: 4096B", fmt.Sprintf(", mtu: %d", s.MTU)
 }
 
 // Forwarder is a subject of measurements. Start and Stop alternate. Optional methods: Threads()
@@ -32,14 +44,28 @@ type Forwarder interface {
 	Stop() error                             // returns when it has ended; fails if it had ended before
 }
 
+// Limited is a Forwarder that does not forward frames longer than Longest says, in bytes without
+// FCS, and says why.
+type Limited interface {
+	Longest() (bytes int, why string)
+}
+
+// wholeFrames is the limit of forwarders whose XDP programs take no frames of several buffers.
+func wholeFrames() (int, string) {
+	const mtu, header = 3506, 14 // veth_xdp_set of Linux, with pages of 4 KiB
+	return mtu + header, fmt.Sprintf("its XDP program takes no frames of several buffers, and without that veth "+
+		"allows MTUs of up to %d", mtu)
+}
+
 // Program is a Forwarder that is a process of one of this project's programs.
 type Program struct {
 	name, Path string
 	arguments  func(s Site) []string
-	file       func(s Site) string // text of a configuration file, whose name is the last argument; nil: none
-	Written    string              // name of that file
-	Watch      func(line string)   // gets its output; may be nil
-	setup      string              // see Setup
+	file       func(s Site) string  // text of a configuration file, whose name is the last argument; nil: none
+	Written    string               // name of that file
+	Watch      func(line string)    // gets its output; may be nil
+	longest    func() (int, string) // see Limited; nil: no limit
+	setup      string               // see Setup
 	process    *Process
 }
 
@@ -54,9 +80,13 @@ func NewSluiceWith(name, path string, config func(s Site) string) *Program {
 
 // NewBaseline returns `sluice-lab bench baseline`, which calls RunBaseline.
 func NewBaseline(path string) *Program {
-	return NewProgram("baseline", path, func(s Site) []string {
+	p := NewProgram("baseline", path, func(s Site) []string {
 		return []string{"bench", "baseline", "--cpu", strconv.Itoa(s.CPU), s.Devices[0], s.Devices[1]}
 	})
+	p.longest = func() (int, string) {
+		return baselineMaxFrame, fmt.Sprintf("its buffers are of %d bytes, as the library's are", baselineFrame)
+	}
+	return p
 }
 
 // NewProgram returns a program that forwards on the site given by its arguments.
@@ -69,15 +99,16 @@ func NewProgram(name, path string, arguments func(s Site) []string) *Program {
 // ring uses all of its buffers before it reuses one, so longer rings have more cache misses.
 func WireConfig(s Site) string {
 	a, b := s.Devices[0], s.Devices[1]
+	memory, port := s.jumbo()
 	return fmt.Sprintf(`workers: [%d]
 forwarding:
   mode: wire
   wires: [[%s, %s]]
-memory: {buffers: 8192}
+memory: {buffers: 8192%s}
 ports:
-  - {device: %s, speed: 100G}
-  - {device: %s, speed: 100G}
-%s`, s.CPU, a, b, a, b, NobodyLooks)
+  - {device: %[2]s, speed: 100G%[5]s}
+  - {device: %[3]s, speed: 100G%[5]s}
+%[6]s`, s.CPU, a, b, memory, port, NobodyLooks)
 }
 
 // NobodyLooks is the part of a configuration that turns off the control socket and metrics, so that
@@ -89,17 +120,18 @@ const NobodyLooks = "control: {socket: none}\nmetrics: {listen: none}\n"
 func LosslessWireConfig(speed uint64) func(s Site) string {
 	return func(s Site) string {
 		a, b := s.Devices[0], s.Devices[1]
+		memory, port := s.jumbo()
 		return fmt.Sprintf(`workers: [%d]
 forwarding:
   mode: wire
   wires: [[%s, %s]]
-memory: {buffers: 131072}
+memory: {buffers: 131072%[7]s}
 classes:
-  - {name: lossless, cos: [%d], lossless: true, share: 4MB}
+  - {name: lossless, cos: [%[4]d], lossless: true, share: 4MB}
 ports:
-  - {device: %[2]s, speed: %[5]dM}
-  - {device: %[3]s, speed: %[5]dM}
-%[6]s`, s.CPU, a, b, LosslessPriority, speed/1e6, NobodyLooks)
+  - {device: %[2]s, speed: %[5]dM%[8]s}
+  - {device: %[3]s, speed: %[5]dM%[8]s}
+%[6]s`, s.CPU, a, b, LosslessPriority, speed/1e6, NobodyLooks, memory, port)
 	}
 }
 
@@ -162,6 +194,14 @@ func NewBridge(name string, o *bench.Options, c BridgeConfig) Forwarder {
 
 // Name implements Forwarder.
 func (p *Program) Name() string { return p.name }
+
+// Longest implements Limited.
+func (p *Program) Longest() (int, string) {
+	if p.longest == nil {
+		return math.MaxInt, ""
+	}
+	return p.longest()
+}
 
 // Start implements Forwarder.
 func (p *Program) Start(_ context.Context, s Site) (err error) {

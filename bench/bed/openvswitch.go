@@ -71,6 +71,15 @@ func newOpenVSwitch(name, daemon string, dpdk bool) (*OpenVSwitch, error) {
 // Name implements Forwarder.
 func (o *OpenVSwitch) Name() string { return o.name }
 
+// Longest implements Limited.
+func (o *OpenVSwitch) Longest() (int, string) {
+	if o.dpdk {
+		const ordinary = 1518
+		return ordinary, "its ports of DPDK have an MTU of 1500"
+	}
+	return wholeFrames()
+}
+
 // Version returns the version that Open vSwitch has reported, once it was started.
 func (o *OpenVSwitch) Version() string { return o.version.String() }
 

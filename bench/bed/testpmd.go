@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"strconv"
@@ -24,11 +25,11 @@ const (
 	stopLimit      = 15 * time.Second
 )
 
-// Testpmd is DPDK's forwarder with its AF_XDP driver, in mode io: it sends the frames that a device
-// of a pair receives, unchanged, from the other. The site's first two devices are a pair, the next
-// two another.
+// Testpmd is DPDK's forwarder in mode io: it sends the frames that a device of a pair receives,
+// unchanged, from the other. The site's first two devices are a pair, the next two another.
 type Testpmd struct {
 	path    string
+	driver  testpmdDriver
 	mode    string   // forwarding mode, in testpmd's terms
 	more    []string // arguments
 	process *Process
@@ -36,23 +37,95 @@ type Testpmd struct {
 	setup   string // see Setup
 }
 
-// NewTestpmd fails with ErrAbsent if testpmd is not installed.
+// testpmdDriver is one of DPDK's drivers for kernel devices.
+type testpmdDriver struct {
+	forwarder string                                     // name of the Forwarder
+	vdev      func(i int, device string, mtu int) string // arguments of a DPDK device
+	mbuf      func(mtu int) int                          // bytes of a packet buffer; 0: testpmd's default
+	longest   func() (int, string)                       // see Limited; nil: no limit
+	prepare   func(device string) error                  // prepares a device; may be nil
+}
+
+// NewTestpmd returns a testpmd with DPDK's AF_XDP driver. It fails with ErrAbsent if testpmd is not
+// installed.
 func NewTestpmd() (*Testpmd, error) {
+	return newTestpmd(testpmdDriver{
+		forwarder: "testpmd",
+		vdev:      func(i int, device string, _ int) string { return afXDPDevice(i, device) },
+		mbuf:      afXDPBuffer,
+		longest: func() (int, string) {
+			const kernelHeadroom = 256
+			return afXDPLargest - testpmdHeadroom - kernelHeadroom,
+				"DPDK's AF_XDP driver takes no frames of several buffers, and a buffer is no larger than a page"
+		},
+	})
+}
+
+// TestpmdPacketsName is the name of a NewTestpmdPackets.
+const TestpmdPacketsName = "testpmd_af_packet"
+
+// NewTestpmdPackets returns a testpmd with DPDK's driver for packet sockets, which takes frames of
+// any length.
+func NewTestpmdPackets() (*Testpmd, error) {
+	return newTestpmd(testpmdDriver{
+		forwarder: TestpmdPacketsName,
+		vdev: func(i int, device string, mtu int) string {
+			slot := packetSlotSize(mtu)
+			return fmt.Sprintf("net_af_packet%d,iface=%s,framesz=%d,blocksz=%d", i, device, slot, slot)
+		},
+		mbuf:    func(mtu int) int { return packetSlotSize(mtu) + testpmdHeadroom },
+		prepare: meetXDP,
+	})
+}
+
+func newTestpmd(d testpmdDriver) (*Testpmd, error) {
 	path, err := exec.LookPath(TestpmdProgram)
 	if err != nil {
 		return nil, fmt.Errorf("bench: %s: %w: run scripts/install-peers", TestpmdProgram, ErrAbsent)
 	}
-	return &Testpmd{path: path, mode: "io"}, nil
+	return &Testpmd{path: path, driver: d, mode: "io"}, nil
+}
+
+// testpmdHeadroom is how many bytes of a packet buffer are before the frame.
+const testpmdHeadroom = 128
+
+// afXDPLargest is the largest size in bytes of the packet buffers of DPDK's AF_XDP driver. They are
+// the frames of its UMEM, and fit a page together with the headers of DPDK's memory pool.
+const afXDPLargest = 3840
+
+// afXDPBuffer returns the size of these buffers for devices with an MTU; 0: testpmd's default.
+func afXDPBuffer(mtu int) int {
+	const ethernet = 1500
+	if mtu <= ethernet {
+		return 0
+	}
+	return afXDPLargest
+}
+
+// packetSlotSize returns the bytes of a slot in the rings of DPDK's driver for packet sockets: a
+// frame behind the kernel's header, in whole pages.
+func packetSlotSize(mtu int) int {
+	const header, page = 128, 4096
+	return (header + mtu + page - 1) &^ (page - 1)
 }
 
 // Sending returns a testpmd that generates frames of a length, bytes without FCS, instead of
 // forwarding.
 func (t *Testpmd) Sending(length int) *Testpmd {
-	return &Testpmd{path: t.path, mode: "txonly", more: []string{"--txpkts=" + strconv.Itoa(length)}}
+	return &Testpmd{path: t.path, driver: t.driver, mode: "txonly",
+		more: []string{"--txpkts=" + strconv.Itoa(length)}}
 }
 
 // Name implements Forwarder.
-func (t *Testpmd) Name() string { return "testpmd" }
+func (t *Testpmd) Name() string { return t.driver.forwarder }
+
+// Longest implements Limited.
+func (t *Testpmd) Longest() (int, string) {
+	if t.driver.longest == nil {
+		return math.MaxInt, ""
+	}
+	return t.driver.longest()
+}
 
 // Version returns the version that testpmd has reported, once it was started.
 func (t *Testpmd) Version() string { return t.version }
@@ -64,7 +137,12 @@ func (t *Testpmd) Setup() string { return t.setup }
 func (t *Testpmd) Start(ctx context.Context, s Site) error {
 	var devices []string
 	for i, d := range s.Devices {
-		devices = append(devices, afXDPDevice(i, d))
+		devices = append(devices, t.driver.vdev(i, d, s.MTU))
+		if prepare := t.driver.prepare; prepare != nil {
+			if err := s.Namespace.Do(func() error { return prepare(d) }); err != nil {
+				return fmt.Errorf("bench: prepare %s for testpmd: %w", d, err)
+			}
+		}
 	}
 	forwarding := make(chan struct{})
 	var once sync.Once
@@ -74,7 +152,7 @@ func (t *Testpmd) Start(ctx context.Context, s Site) error {
 			once.Do(func() { close(forwarding) })
 		}
 	}
-	args := append(testpmdArguments(t.mode, devices, s.CPU, s.OtherCPU), t.more...)
+	args := append(testpmdArguments(t.mode, devices, s.CPU, s.OtherCPU, t.driver.mbuf(s.MTU)), t.more...)
 	t.setup = commandLine(t.path, args)
 	var err error
 	if t.process, err = StartProcess(s.Namespace, watch, t.path, args...); err != nil {
@@ -108,9 +186,11 @@ func (t *Testpmd) Threads() (map[string]Thread, error) { return t.process.thread
 const testpmdStatistics = "Port statistics ="
 
 // testpmdArguments gives the forwarding core one CPU and the main core, which prints, another.
-// Without a terminal testpmd runs only while it has statistics to print.
-func testpmdArguments(mode string, devices []string, cpu, otherCPU int) []string {
+// Without a terminal testpmd runs only while it has statistics to print. mbuf is the size in bytes
+// of its packet buffers; 0: the default.
+func testpmdArguments(mode string, devices []string, cpu, otherCPU, mbuf int) []string {
 	frames, memory, huge := TestpmdMemory(len(devices))
+	memory += frames * mbuf >> 20
 	args := []string{"-v", "--no-pci", "--no-telemetry", "--main-lcore=0", fmt.Sprintf("--lcores=0@%d,1@%d", otherCPU,
 		cpu),
 		"-m", strconv.Itoa(memory)}
@@ -122,8 +202,12 @@ func testpmdArguments(mode string, devices []string, cpu, otherCPU int) []string
 	for _, d := range devices {
 		args = append(args, "--vdev="+d)
 	}
-	return append(args, "--", "--total-num-mbufs="+strconv.Itoa(frames), "--nb-cores=1", "--stats-period=1",
+	args = append(args, "--", "--total-num-mbufs="+strconv.Itoa(frames), "--nb-cores=1", "--stats-period=1",
 		"--forward-mode="+mode)
+	if mbuf > 0 {
+		args = append(args, "--mbuf-size="+strconv.Itoa(mbuf))
+	}
+	return args
 }
 
 // TestpmdMemory returns testpmd's number of frames and MiB for a number of devices, and whether to
@@ -162,7 +246,7 @@ func (t *Testpmd) MeasureNull(ctx context.Context, mode string, cpu, otherCPU, s
 	}
 	ctx, cancel := context.WithTimeout(ctx, StartLimit+time.Duration(unsettled+samples)*time.Second)
 	defer cancel()
-	p, err := StartProcess(nil, watch, t.path, testpmdArguments(mode, NullDevices, cpu, otherCPU)...)
+	p, err := StartProcess(nil, watch, t.path, testpmdArguments(mode, NullDevices, cpu, otherCPU, 0)...)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/bench"
+	"sluice/internal/transmitter"
 )
 
 // TransmitterSluice is `sluice run` with the transmitter (package transmitter). It records when the
@@ -24,6 +25,9 @@ const VethTransmitter = "sluice_resident"
 // NewTransmitterSluice returns a TransmitterSluice with a configuration for the site.
 func NewTransmitterSluice(name, path string, config func(s Site) string) *TransmitterSluice {
 	r := &TransmitterSluice{Program: NewSluiceWith(name, path, config)}
+	r.longest = func() (int, string) {
+		return transmitter.LongestFrame, "the transmitter sends no longer frames; such ports send through their sockets"
+	}
 	r.Watch = func(line string) {
 		// of package control
 		for _, said := range []string{"no transmitter", "sends through its socket", "switched to its socket"} {

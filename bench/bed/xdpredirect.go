@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"sluice/internal/netdev"
 )
@@ -53,7 +54,7 @@ func (x *XDPRedirect) redirect(from, to string, cpu int) error {
 		return err
 	}
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Type: ebpf.XDP, Name: "redirect", License: "Dual MIT/GPL",
+		Type: ebpf.XDP, Name: "redirect", License: "Dual MIT/GPL", Flags: unix.BPF_F_XDP_HAS_FRAGS,
 		Instructions: asm.Instructions{
 			asm.Mov.Imm(asm.R1, int32(out.Attrs().Index)),
 			asm.Mov.Imm(asm.R2, 0),

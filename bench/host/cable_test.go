@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"sluice/bench/host/line"
 	"sluice/internal/frame"
 	"sluice/pmd"
 )
@@ -27,9 +28,10 @@ type fakePort struct {
 	fill   []uint64
 	rx, tx []pmd.Desc
 	done   []uint64
-	room   func() int // how many frames the next Fill or Transmit takes; nil: all
+	room   func() int // how many descriptors the next Fill or Transmit takes; nil: all
 	held   bool       // the cable carries nothing from here
-	missed int        // frames that found no buffer
+	missed int        // frames that found too few buffers
+	part   int        // bytes of a frame that arrive in one buffer
 }
 
 func newFakePort() *fakePort {
@@ -39,6 +41,7 @@ func newFakePort() *fakePort {
 		rx:     make([]pmd.Desc, 0, testBuffers),
 		tx:     make([]pmd.Desc, 0, testBuffers),
 		done:   make([]uint64, 0, testBuffers),
+		part:   testBuffer - 256,
 	}
 }
 
@@ -56,13 +59,22 @@ func (p *fakePort) taken(n int) int {
 }
 
 func (p *fakePort) Receive(burst []pmd.Desc) int {
-	n := copy(burst, p.rx)
+	n := whole(burst[:copy(burst, p.rx)])
 	p.rx = p.rx[:copy(p.rx, p.rx[n:])]
 	return n
 }
 
+// whole returns how many descriptors of a burst belong to whole frames.
+func whole(burst []pmd.Desc) int {
+	n := len(burst)
+	for n > 0 && burst[n-1].Options&pmd.Continued != 0 {
+		n--
+	}
+	return n
+}
+
 func (p *fakePort) Transmit(burst []pmd.Desc) int {
-	n := p.taken(len(burst))
+	n := whole(burst[:p.taken(len(burst))])
 	p.tx = append(p.tx, burst[:n]...)
 	return n
 }
@@ -74,19 +86,24 @@ func (p *fakePort) Complete(addrs []uint64) int {
 }
 
 func (p *fakePort) Flush()           {}
-func (p *fakePort) Waiting() int     { return 0 }
+func (p *fakePort) Waiting() int     { return len(p.rx) }
 func (p *fakePort) Stats() pmd.Stats { return pmd.Stats{} }
 
-// deliver receives a frame at an offset inside the buffer, as the kernel does.
+// deliver receives a frame at an offset inside the buffers, as the kernel does.
 func (p *fakePort) deliver(b []byte) {
-	if len(p.fill) == 0 {
+	if len(p.fill)*p.part < len(b) {
 		p.missed++
 		return
 	}
-	addr := p.fill[len(p.fill)-1] + 256
-	p.fill = p.fill[:len(p.fill)-1]
-	copy(p.memory[addr:], b)
-	p.rx = append(p.rx, pmd.Desc{Addr: addr, Len: uint32(len(b))})
+	for len(b) > 0 {
+		addr := p.fill[len(p.fill)-1] + 256
+		p.fill = p.fill[:len(p.fill)-1]
+		d := pmd.Desc{Addr: addr, Len: uint32(copy(p.memory[addr:addr+uint64(p.part)], b))}
+		if b = b[d.Len:]; len(b) > 0 {
+			d.Options = pmd.Continued
+		}
+		p.rx = append(p.rx, d)
+	}
 }
 
 // rig is two hosts joined by a cable without delay, in virtual time.
@@ -135,8 +152,11 @@ func (r *rig) carry(from, to *fakePort, tap func([]byte), fault func([]byte) [][
 	if from.held {
 		return
 	}
-	for _, d := range from.tx {
-		b := from.memory[d.Addr : d.Addr+uint64(d.Len)]
+	bytes := line.NewWhole(from.memory)
+	for rest := from.tx; len(rest) > 0; {
+		parts := rest[:line.Parts(rest)]
+		rest = rest[len(parts):]
+		b := bytes.Frame(parts)
 		if tap != nil {
 			tap(b)
 		}
@@ -147,7 +167,9 @@ func (r *rig) carry(from, to *fakePort, tap func([]byte), fault func([]byte) [][
 				to.deliver(b)
 			}
 		}
-		from.done = append(from.done, d.Addr+uint64(d.Len)/2) // anywhere inside the buffer
+		for _, d := range parts {
+			from.done = append(from.done, d.Addr+uint64(d.Len)/2) // anywhere inside the buffer
+		}
 	}
 	from.tx = from.tx[:0]
 }
@@ -155,10 +177,10 @@ func (r *rig) carry(from, to *fakePort, tap func([]byte), fault func([]byte) [][
 // conserved checks that every buffer is where its host believes it to be.
 func (r *rig) conserved(h *Host, p *fakePort) {
 	b := &h.buffers
-	if len(b.free)+b.inFill+b.inTX != testBuffers || b.inFill != len(p.fill)+len(p.rx) ||
-		b.inTX != len(p.tx)+len(p.done) {
+	if len(b.Free)+b.InFill+b.InTX != testBuffers || b.InFill != len(p.fill)+len(p.rx) ||
+		b.InTX != len(p.tx)+len(p.done) {
 		r.t.Fatalf("buffers: free %d, fill %d (port: %d + %d), TX %d (port: %d), of %d",
-			len(b.free), b.inFill, len(p.fill), len(p.rx), b.inTX, len(p.tx)+len(p.done), testBuffers)
+			len(b.Free), b.InFill, len(p.fill), len(p.rx), b.InTX, len(p.tx)+len(p.done), testBuffers)
 	}
 }
 
@@ -183,7 +205,7 @@ func (r *rig) settle() {
 		r.t.Fatal("hosts are idle and not finished")
 	}
 	seen := map[uint64]bool{}
-	for _, addr := range slices.Concat(r.a.buffers.free, r.portA.fill) {
+	for _, addr := range slices.Concat(r.a.buffers.Free, r.portA.fill) {
 		if seen[addr] || addr%testBuffer != 0 {
 			r.t.Fatalf("buffer %#x is held twice, or is none", addr)
 		}

@@ -3,6 +3,7 @@ package host
 import (
 	"encoding/binary"
 
+	"sluice/bench/host/line"
 	"sluice/internal/frame"
 	"sluice/pmd"
 )
@@ -20,23 +21,30 @@ const arpEthernet = 0x0001_0800_0604
 
 // echo answers ARP requests for any IPv4 address and pings to any address. It answers nothing else.
 type echo struct {
-	memory   []byte
-	mac      frame.MAC
-	counters *Counters
+	line.Whole
+	mac           frame.MAC
+	counters      *Counters
+	answers, rest []pmd.Desc // of one burst
 }
 
-func newEcho(l lane) rewriter { return &echo{memory: l.memory, mac: l.src, counters: l.counters} }
+func newEcho(l lane) rewriter {
+	return &echo{Whole: line.NewWhole(l.memory), mac: l.src, counters: l.counters}
+}
 
 func (e *echo) rewrite(_ int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
-	n := 0
-	for i, d := range burst {
-		if b := frameAt(e.memory, d); e.answerARP(b) || e.answerPing(b) {
-			burst[n], burst[i] = burst[i], burst[n]
-			n++
+	e.answers, e.rest = e.answers[:0], e.rest[:0]
+	for len(burst) > 0 {
+		parts := burst[:line.Parts(burst)]
+		burst = burst[len(parts):]
+		if b := e.Frame(parts); e.answerARP(b) || e.answerPing(b) {
+			e.Store(parts, b)
+			e.answers = append(e.answers, parts...)
+		} else {
+			e.rest = append(e.rest, parts...)
+			e.counters.Unanswered++
 		}
 	}
-	e.counters.Unanswered += uint64(len(burst) - n)
-	return burst[:n], burst[n:]
+	return e.answers, e.rest
 }
 
 // answerARP turns an ARP request into the reply, whatever address it asks for.

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/pfc"
+	"sluice/pmd"
 )
 
 func testUDP() *UDP {
@@ -21,7 +22,8 @@ func testUDP() *UDP {
 func TestStreamsAndSizes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := Flow{ID: 5, Dst: macB, PCP: 3, Streams: rapid.IntRange(0, 9).Draw(t, "streams"),
-			Sizes: rapid.SliceOfN(rapid.IntRange(MinUDPSize, 1514), 1, 12).Draw(t, "sizes"),
+			Sizes: rapid.SliceOfN(rapid.OneOf(rapid.IntRange(MinUDPSize, 1514), rapid.IntRange(testBuffer-1, MaxSize)),
+				1, 12).Draw(t, "sizes"),
 			Count: rapid.Uint64Range(1, 100).Draw(t, "count")}
 		if rapid.Bool().Draw(t, "udp") {
 			f.UDP = testUDP()
@@ -30,11 +32,12 @@ func TestStreamsAndSizes(t *testing.T) {
 			Params{Speed: 10 * gigabit})
 		room := rapid.IntRange(0, 20)
 		r.portA.room = func() int { return room.Draw(t, "room") }
+		r.portB.part = rapid.IntRange(MaxSize/pmd.MaxParts+1, testBuffer-256).Draw(t, "part")
 		var lengths []int
 		r.tap = func(b []byte) { lengths = append(lengths, len(b)) }
 		r.run(20_000, 1000)
 		r.portA.room = nil
-		r.run(200_000, 1000)
+		r.run(1_000_000, 1000)
 		if !r.a.Finished() || uint64(len(lengths)) != f.Count {
 			t.Fatalf("%d frames, not %d", len(lengths), f.Count)
 		}

@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 
+	"sluice/bench/host/line"
 	"sluice/internal/frame"
 	"sluice/pmd"
 )
@@ -17,7 +18,9 @@ type ForwarderParams struct {
 	BufferSize int    // bytes, a power of two
 	First      int    // the forwarder alone uses buffers First..First+Buffers-1 of Memory
 	Buffers    int    // shared equally by the ports: half of each share, less the queue of Noise, is for reception
-	Burst      int    // most frames received from a port in one Step, up to MaxBurst; default 64
+	// Burst is the most frames received from a port in one Step, up to MaxBurst; each part of a
+	// frame counts, but a Step receives at least one whole frame. Default 64.
+	Burst int
 }
 
 // Station is a port of a Forwarder with its addresses.
@@ -36,8 +39,9 @@ type Forwarder struct {
 	size   uint64 // BufferSize
 	first  uint64 // id of the first buffer
 	free   []uint64
-	sent   []bool // by id-first: handed over and not completed
-	burst  []pmd.Desc
+	sent   []bool     // by id-first: handed over and not completed
+	burst  []pmd.Desc // has room for most descriptors, and for pmd.MaxParts
+	most   int        // ForwarderParams.Burst
 	ports  []forwarderPort
 }
 
@@ -68,7 +72,8 @@ func NewForwarder(p ForwarderParams) (*Forwarder, error) {
 	}
 	f := &Forwarder{
 		memory: p.Memory, size: uint64(p.BufferSize), first: uint64(p.First),
-		free: make([]uint64, 0, p.Buffers), sent: make([]bool, p.Buffers), burst: make([]pmd.Desc, p.Burst),
+		free: make([]uint64, 0, p.Buffers), sent: make([]bool, p.Buffers),
+		burst: make([]pmd.Desc, max(p.Burst, pmd.MaxParts)), most: p.Burst,
 		ports: make([]forwarderPort, len(p.Ports)),
 	}
 	for id := p.First + p.Buffers - 1; id >= p.First; id-- {
@@ -131,9 +136,9 @@ func (f *Forwarder) Step(now int64) int {
 	for i := range f.ports {
 		p := &f.ports[i]
 		work += f.complete(p) + f.fill(p)
-		n := p.Receive(f.burst)
+		n := line.Receive(p, f.burst, f.most)
 		p.inFill -= n
-		p.counters.RXPackets += uint64(n)
+		p.counters.RXPackets += uint64(line.Frames(f.burst[:n]))
 		for _, d := range f.burst[:n] {
 			p.counters.RXBytes += uint64(d.Len)
 		}
@@ -189,8 +194,8 @@ func (f *Forwarder) transmit(p *forwarderPort, burst []pmd.Desc) {
 		p.counters.TXBytes += uint64(d.Len)
 		*f.sentMark(d.Addr) = true
 	}
-	p.counters.TXPackets += uint64(n)
-	p.counters.TXDropped += uint64(len(burst) - n)
+	p.counters.TXPackets += uint64(line.Frames(burst[:n]))
+	p.counters.TXDropped += uint64(line.Frames(burst[n:]))
 	f.giveUp(burst[n:])
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"pgregory.net/rapid"
 
+	"sluice/bench/host/line"
 	"sluice/internal/frame"
 	"sluice/pmd"
 	"sluice/pmd/mem"
@@ -40,14 +41,17 @@ type far struct {
 	got    [][]byte // frames received
 }
 
-func newTable(t rapid.TB, ports int, p ForwarderParams) *table {
+// drawParts draws how many bytes of a frame arrive in one buffer; 0: a whole frame.
+func drawParts(t *rapid.T) int { return rapid.SampledFrom([]int{0, 60, 111, 1000}).Draw(t, "part") }
+
+func newTable(t rapid.TB, ports, part int, p ForwarderParams) *table {
 	t.Helper()
 	x := &table{t: t, now: 1_000_000}
 	p.BufferSize, p.Buffers = testBuffer, testBuffers*ports
 	p.Memory = make([]byte, p.BufferSize*p.Buffers)
 	for i := range ports {
 		memory := make([]byte, testBuffer*testBuffers)
-		w, err := mem.NewWire(mem.Params{Rate: 100 * gigabit, Ring: testBuffers / 2},
+		w, err := mem.NewWire(mem.Params{Rate: 100 * gigabit, MTU: 900, Ring: testBuffers / 2, Part: part},
 			mem.End{Memory: p.Memory, Buffer: testBuffer}, mem.End{Memory: memory, Buffer: testBuffer})
 		if err != nil {
 			t.Fatal(err)
@@ -90,9 +94,14 @@ func (x *table) step() {
 		w.Advance(x.now)
 		f := &x.far[i]
 		var burst [testBuffers]pmd.Desc
-		for _, d := range burst[:f.port.Receive(burst[:])] {
-			f.got = append(f.got, slices.Clone(frameAt(f.memory, d)))
-			f.port.Fill([]uint64{d.Addr})
+		bytes := line.NewWhole(f.memory)
+		for rest := burst[:f.port.Receive(burst[:])]; len(rest) > 0; {
+			parts := rest[:line.Parts(rest)]
+			rest = rest[len(parts):]
+			f.got = append(f.got, slices.Clone(bytes.Frame(parts)))
+			for _, d := range parts {
+				f.port.Fill([]uint64{d.Addr})
+			}
 		}
 	}
 }
@@ -241,7 +250,7 @@ func checksumsRight(t rapid.TB, b []byte) bool {
 
 func TestModeIO(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		x := newTable(t, 2, ForwarderParams{Mode: "io"})
+		x := newTable(t, 2, drawParts(t), ForwarderParams{Mode: "io"})
 		b := drawFrame(t).bytes
 		if !bytes.Equal(x.exchange(0, 1, b), b) || !bytes.Equal(x.exchange(1, 0, b), b) {
 			t.Fatal("the frame was changed")
@@ -251,7 +260,7 @@ func TestModeIO(t *testing.T) {
 }
 
 func TestSinglePortSendsBack(t *testing.T) {
-	x := newTable(t, 1, ForwarderParams{Mode: "io"})
+	x := newTable(t, 1, 0, ForwarderParams{Mode: "io"})
 	b := testFrame(macB, 1, 0, 100, true)
 	if !bytes.Equal(x.exchange(0, 0, b), b) {
 		t.Fatal("the frame was changed")
@@ -259,7 +268,7 @@ func TestSinglePortSendsBack(t *testing.T) {
 }
 
 func TestModeMAC(t *testing.T) {
-	x := newTable(t, 4, ForwarderParams{Mode: "mac"})
+	x := newTable(t, 4, 0, ForwarderParams{Mode: "mac"})
 	for in, out := range []int{1, 0, 3, 2} {
 		b := testFrame(macB, 1, 0, 100, true)
 		got := x.exchange(in, out, b)
@@ -276,7 +285,7 @@ func bytesOf(m frame.MAC) []byte { b := m.Bytes(); return b[:] }
 func TestSwapsAreInvolutions(t *testing.T) {
 	for _, mode := range []string{"macswap", "5tswap"} {
 		rapid.Check(t, func(t *rapid.T) {
-			x := newTable(t, 2, ForwarderParams{Mode: mode})
+			x := newTable(t, 2, drawParts(t), ForwarderParams{Mode: mode})
 			d := drawFrame(t)
 			once := x.exchange(0, 1, d.bytes)
 			if twice := x.exchange(1, 0, once); !bytes.Equal(twice, d.bytes) {
@@ -309,7 +318,7 @@ func TestSwapsAreInvolutions(t *testing.T) {
 // addresses.
 func TestModeChecksum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		x := newTable(t, 2, ForwarderParams{Mode: "csum"})
+		x := newTable(t, 2, drawParts(t), ForwarderParams{Mode: "csum"})
 		d := drawFrame(t)
 		spoilt := slices.Clone(d.bytes)
 		p := parsePacket(spoilt)
@@ -354,11 +363,11 @@ func TestModeChecksumLeavesAlone(t *testing.T) {
 	fragment := serialize(t, e, ip, udp, gopacket.Payload("payload"))
 	fragment[14+20+6] ^= 1
 	for name, b := range map[string][]byte{"no checksum": none, "fragment": fragment} {
-		x := newTable(t, 2, ForwarderParams{Mode: "csum"})
+		x := newTable(t, 2, 0, ForwarderParams{Mode: "csum"})
 		if got := x.exchange(0, 1, b); !bytes.Equal(got[12:], b[12:]) {
 			t.Errorf("%s: was changed", name)
 		}
-		x = newTable(t, 2, ForwarderParams{Mode: "5tswap"})
+		x = newTable(t, 2, 0, ForwarderParams{Mode: "5tswap"})
 		if got := x.exchange(0, 1, b); name == "fragment" && !bytes.Equal(got[34:], b[34:]) {
 			t.Errorf("%s: what is no port was swapped", name)
 		}
@@ -378,7 +387,7 @@ func TestEchoAnswersARP(t *testing.T) {
 			ProtAddressSize: 4,
 			Operation:       layers.ARPRequest, SourceHwAddress: bytesOf(macA), SourceProtAddress: []byte{10, 0, 0, 1},
 			DstHwAddress: make([]byte, 6), DstProtAddress: []byte{10, 0, 0, 2}}
-		x := newTable(t, 2, ForwarderParams{Mode: "icmpecho"})
+		x := newTable(t, 2, 60, ForwarderParams{Mode: "icmpecho"})
 		p := parsed(x.exchange(1, 1, serialize(t, append(stack, request)...)))
 		got, _ := p.Layer(layers.LayerTypeARP).(*layers.ARP)
 		if got == nil || got.Operation != layers.ARPReply || !bytes.Equal(got.SourceHwAddress, bytesOf(benchMAC1)) ||
@@ -405,7 +414,7 @@ func TestEchoAnswersPing(t *testing.T) {
 			Id: rapid.Uint16().Draw(t, "id"), Seq: rapid.Uint16().Draw(t, "seq")}
 		payload := gopacket.Payload(rapid.SliceOfN(rapid.Byte(), 0, 100).Draw(t, "payload"))
 		request := serialize(t, e, ip, icmp, payload)
-		x := newTable(t, 1, ForwarderParams{Mode: "icmpecho"})
+		x := newTable(t, 1, drawParts(t), ForwarderParams{Mode: "icmpecho"})
 
 		e.SrcMAC, e.DstMAC = bytesOf(benchMAC0), bytesOf(macA)
 		ip.SrcIP, ip.DstIP = ip.DstIP, ip.SrcIP
@@ -424,7 +433,7 @@ func TestEchoAnswersPing(t *testing.T) {
 }
 
 func TestEchoDropsWhatIsNoQuestion(t *testing.T) {
-	x := newTable(t, 1, ForwarderParams{Mode: "icmpecho"})
+	x := newTable(t, 1, 0, ForwarderParams{Mode: "icmpecho"})
 	for n := range 10 {
 		x.send(0, testFrame(benchMAC0, 1, uint64(n), 100, n%2 == 0))
 	}
@@ -436,13 +445,17 @@ func TestEchoDropsWhatIsNoQuestion(t *testing.T) {
 	x.conserved(0)
 }
 
-// TestNoisyQueue: the queue of mode noisy keeps the order and holds as many frames as it has room
-// for, until it is flushed.
+// TestNoisyQueue: the queue of mode noisy keeps the order and holds as many whole frames as it has
+// room for, until it is flushed.
 func TestNoisyQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		queue := rapid.IntRange(0, 100).Draw(t, "queue")
 		const flush = 500_000
-		x := newTable(t, 2, ForwarderParams{Mode: "noisy", Burst: rapid.IntRange(1, 64).Draw(t, "burst"),
+		part, parts := drawParts(t), 1
+		if part == 60 {
+			parts = 2
+		}
+		x := newTable(t, 2, part, ForwarderParams{Mode: "noisy", Burst: rapid.IntRange(1, 64).Draw(t, "burst"),
 			Noise: Noise{Mode: "macswap", Queue: queue, FlushAfter: flush, Memory: 4096, Reads: 2, Writes: 1,
 				ReadWrites: 1}})
 		sent := 0
@@ -451,13 +464,12 @@ func TestNoisyQueue(t *testing.T) {
 				x.send(0, testFrame(macB, 1, uint64(sent), 100, false))
 				sent++
 			}
-			x.step()
+			x.run(12) // time to receive all, even in bursts of one frame
 		}
-		x.run(120)
-		if got, want := len(x.far[1].got), max(sent-queue, 0); got != want {
+		if got, want := len(x.far[1].got), max(sent-queue/parts, 0); got != want {
 			t.Fatalf("%d of %d frames came out of a queue of %d, not %d", got, sent, queue, want)
 		}
-		x.conserved(min(sent, queue))
+		x.conserved(min(sent, queue/parts) * parts)
 		x.run(flush/1000 + 150)
 		if got := len(x.far[1].got); got != sent {
 			t.Fatalf("%d of %d frames came out in the end", got, sent)

@@ -11,8 +11,10 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
 
+	"sluice/bench/host/line"
 	"sluice/internal/frame"
 	"sluice/pfc"
 	"sluice/pmd"
@@ -39,7 +41,7 @@ type Flow struct {
 	Dst     frame.MAC // the sink's address, or a group address
 	VID     uint16    // 0 with a PCP: priority-tagged; 0 with PCP 0: untagged
 	PCP     uint8     // priority, 0..7, that PFC pauses
-	Size    int       // bytes without FCS, MinSize..MaxSize (UDP: MinUDPSize..), at most a buffer
+	Size    int       // bytes without FCS, MinSize..MaxSize (UDP: MinUDPSize..)
 	Sizes   []int     // instead of Size: sizes that the frames take in turn
 	UDP     *UDP      // nil: the frames have the EtherType TestType; else they are UDP datagrams
 	Rate    uint64    // bit/s on the wire, Overhead included; 0: line rate. Frames that PFC held back are sent later
@@ -53,6 +55,7 @@ type Params struct {
 	BufferSize int    // bytes, a power of two
 	First      int    // the host alone uses buffers First..First+Buffers-1 of Memory
 	Buffers    int    // at most half of them are in the fill ring; the other half is for sending
+	Parts      int    // most parts of a frame that the port sends; default pmd.MaxParts
 
 	MAC      frame.MAC
 	Speed    uint64 // bit/s of the host's line, which it never exceeds
@@ -73,7 +76,9 @@ type Params struct {
 	// frames were waiting for the line; default 100 µs. In any time t a host sends up to (t +
 	// CatchUp) * Speed and one frame.
 	CatchUp int64
-	Burst   int // most frames received and most frames sent in one Step, up to MaxBurst; default 64
+	// Burst is the most frames received and the most sent in one Step, up to MaxBurst; each part of
+	// a frame counts, but a Step moves at least one whole frame. Default 64.
+	Burst int
 }
 
 // Injection makes a host send PFC frames regardless of congestion: one at the first Step if
@@ -88,17 +93,20 @@ type Host struct {
 	port pmd.Port
 	mac  frame.MAC
 
-	buffers  buffers
+	buffers  line.Buffers
 	inFlight int // bytes handed to the port and not completed
 	mostOut  int // bound of inFlight
 
-	line    moment // when the line is free for the next frame
+	line    line.Moment // when the line is free for the next frame
 	catchUp int64
 	started bool
 	flows   []sender
-	turn    int      // flow whose turn it is
-	staged  []staged // of burst, by index
-	burst   []pmd.Desc
+	turn    int        // flow whose turn it is
+	staged  []staged   // the frames of burst that are to be sent
+	burst   []pmd.Desc // has room for most descriptors, and for pmd.MaxParts
+	most    int        // Params.Burst
+	whole   line.Whole
+	long    []byte // for a frame of several parts that is to be sent
 
 	counters  Counters
 	injection Injection
@@ -107,7 +115,7 @@ type Host struct {
 	inject     [injectMost]pfc.Frame
 	injectHead uint64 // next to send, so also the number of frames sent
 	injectTail uint64
-	injectCost span
+	injectCost line.Span
 
 	dcbx         *Negotiator // nil: none
 	announcement []byte      // its frame that is to be sent; nil: none
@@ -133,10 +141,10 @@ func New(p Params) (*Host, error) {
 	h := &Host{
 		port:       p.Port,
 		mac:        p.MAC,
-		buffers:    newBuffers(p.Memory, p.BufferSize, p.First, p.Buffers),
+		buffers:    line.NewBuffers(p.Memory, p.BufferSize, p.First, p.Buffers),
 		mostOut:    p.InFlight,
 		catchUp:    p.CatchUp,
-		injectCost: wireTime(pfc.FrameLength, p.Speed),
+		injectCost: line.WireTime(pfc.FrameLength, p.Speed),
 		injection:  p.Injection,
 		injectAt:   never,
 		dcbx:       p.DCBX,
@@ -148,11 +156,11 @@ func New(p Params) (*Host, error) {
 	if h.catchUp == 0 {
 		h.catchUp = catchUp
 	}
-	most := p.Burst
-	if most == 0 {
-		most = burst
+	if h.most = p.Burst; h.most == 0 {
+		h.most = burst
 	}
-	h.burst, h.staged = make([]pmd.Desc, most), make([]staged, most)
+	h.burst, h.staged = make([]pmd.Desc, max(h.most, pmd.MaxParts)), make([]staged, 0, h.most)
+	h.whole, h.long = line.NewWhole(p.Memory), make([]byte, MaxSize)
 	for _, f := range p.Flows {
 		h.flows = append(h.flows, newSender(f, p.MAC, p.Speed))
 	}
@@ -184,15 +192,21 @@ func (p *Params) validate() error {
 		return fmt.Errorf("bursts of %d frames: must be 1 to %d", p.Burst, MaxBurst)
 	}
 	for i := range p.Flows {
-		if err := p.Flows[i].validate(min(p.BufferSize, MaxSize), p.InFlight); err != nil {
+		if err := p.Flows[i].validate(p.longest(), p.InFlight); err != nil {
 			return fmt.Errorf("flow %d: %w", p.Flows[i].ID, err)
 		}
 	}
 	return nil
 }
 
-// validate checks a flow of a host with buffers of longest bytes and at most inFlight bytes in
-// flight.
+// longest returns the length of the longest frame that the host can send: all its buffers but those
+// for reception and for injected frames hold it.
+func (p *Params) longest() int {
+	return min(MaxSize, cmp.Or(p.Parts, pmd.MaxParts)*p.BufferSize, (p.Buffers-p.Buffers/2-injectReserve)*p.BufferSize)
+}
+
+// validate checks a flow of a host that sends frames of up to longest bytes, with at most inFlight
+// bytes in flight.
 func (f *Flow) validate(longest, inFlight int) error {
 	shortest := MinSize
 	if f.UDP != nil {
@@ -205,7 +219,7 @@ func (f *Flow) validate(longest, inFlight int) error {
 		switch {
 		case size < shortest || size > longest:
 			return fmt.Errorf(
-				"size %d must be %d..%d bytes without FCS, to hold a test frame's stamp and to fit a buffer",
+				"size %d must be %d..%d bytes without FCS, to hold a test frame's stamp and to fit the buffers",
 				size, shortest, longest)
 		case size > inFlight:
 			return fmt.Errorf("size %d exceeds the %d bytes allowed in flight", size, inFlight)
@@ -252,9 +266,9 @@ func (h *Host) Step(now int64) int {
 
 func (h *Host) start(now int64) {
 	h.started = true
-	h.line = moment{ns: now}
+	h.line = line.Moment{NS: now}
 	for i := range h.flows {
-		h.flows[i].next = moment{ns: now}
+		h.flows[i].next = line.Moment{NS: now}
 	}
 	if h.injection.Frame.Enable != 0 {
 		h.injectAt = now
@@ -262,44 +276,51 @@ func (h *Host) start(now int64) {
 }
 
 func (h *Host) complete() int {
-	n := h.port.Complete(h.buffers.absent())
-	bytes, twice := h.buffers.completed(n)
+	n := h.port.Complete(h.buffers.Absent())
+	bytes, twice := h.buffers.Completed(n)
 	h.inFlight -= bytes
 	h.counters.DuplicateCompletions += uint64(twice)
 	return n
 }
 
 func (h *Host) fill() int {
-	want := h.buffers.wanted()
+	want := h.buffers.Wanted()
 	if len(want) == 0 {
 		return 0
 	}
 	n := h.port.Fill(want)
-	h.buffers.filled(len(want), n)
+	h.buffers.Filled(len(want), n)
 	return n
 }
 
 func (h *Host) receive(now int64) int {
-	n := h.port.Receive(h.burst)
-	h.counters.RXPackets += uint64(n)
-	for i := range h.burst[:n] {
-		d := &h.burst[i]
-		b := h.buffers.memory[d.Addr : d.Addr+uint64(d.Len)]
-		h.counters.RXBytes += uint64(d.Len)
-		var control pfc.Frame
-		switch h.sink.receive(now, b, &control) {
-		case pauseFrame:
-			h.reaction.receive(now, control)
-		case lldpFrame:
-			if h.dcbx == nil {
-				h.sink.others++
-				break
-			}
-			h.dcbx.Receive(now, b)
+	n := line.Receive(h.port, h.burst, h.most)
+	for rest := h.burst[:n]; len(rest) > 0; {
+		parts := rest[:line.Parts(rest)]
+		rest = rest[len(parts):]
+		h.sinkFrame(now, h.whole.Frame(parts))
+		for i := range parts {
+			h.buffers.Received(parts[i].Addr)
 		}
-		h.buffers.received(d.Addr)
 	}
 	return n
+}
+
+// sinkFrame counts and checks a received frame.
+func (h *Host) sinkFrame(now int64, b []byte) {
+	h.counters.RXPackets++
+	h.counters.RXBytes += uint64(len(b))
+	var control pfc.Frame
+	switch h.sink.receive(now, b, &control) {
+	case pauseFrame:
+		h.reaction.receive(now, control)
+	case lldpFrame:
+		if h.dcbx == nil {
+			h.sink.others++
+			break
+		}
+		h.dcbx.Receive(now, b)
+	}
 }
 
 // negotiate prepares the LLDP frame that is due, and honours PFC as agreed.
@@ -317,7 +338,7 @@ func (h *Host) Begin(now int64) {
 	}
 	h.held = false
 	for i := range h.flows {
-		h.flows[i].next = h.flows[i].next.notBefore(now)
+		h.flows[i].next = h.flows[i].next.NotBefore(now)
 	}
 }
 
@@ -370,5 +391,5 @@ func (h *Host) Finished() bool {
 			return false
 		}
 	}
-	return h.buffers.inTX == 0 && h.injectHead == h.injectTail && h.announcement == nil
+	return h.buffers.InTX == 0 && h.injectHead == h.injectTail && h.announcement == nil
 }

@@ -198,8 +198,9 @@ func TestNewRefuses(t *testing.T) {
 		"group address":      func(p *Params) { p.MAC = 0x0100_5e00_0001 },
 		"above 0 bit/s":      func(p *Params) { p.Speed = 0 },
 		"not be negative":    func(p *Params) { p.ReactionDelay = -1 },
-		"60..2048 bytes":     func(p *Params) { p.Flows[0].Size = 59 },
-		"to fit a buffer":    func(p *Params) { p.Flows[0].Size = 2049 },
+		"60..6144 bytes":     func(p *Params) { p.Flows[0].Size = 59 },
+		"to fit the buffers": func(p *Params) { p.Flows[0].Size = 6145 },
+		"60..2048 bytes":     func(p *Params) { p.Flows[0].Size, p.Parts = 2049, 1 },
 		"allowed in flight":  func(p *Params) { p.InFlight = 59 },
 		"VLAN 4095 must be":  func(p *Params) { p.Flows[0].VID = 4095 },
 		"priority 8 must be": func(p *Params) { p.Flows[0].PCP = 8 },
@@ -267,7 +268,7 @@ func TestHostTakesBuffersBackOnce(t *testing.T) {
 	for now := int64(0); now < 1_000_000; now += 1000 {
 		h.Step(now)
 		completeTwice(port)
-		freeOnce(t, h.buffers.free)
+		freeOnce(t, h.buffers.Free)
 	}
 	h.Step(1_000_000)
 	s := h.Stats(1_000_000)

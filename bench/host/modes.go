@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"sluice/bench/host/line"
 	"sluice/internal/frame"
 	"sluice/pmd"
 )
@@ -63,13 +64,13 @@ type lane struct {
 // rewriter is a mode in one direction.
 type rewriter interface {
 	// rewrite takes the frames of a burst, which may be empty, at time now in ns. It returns the
-	// frames to send and those to drop; a frame in neither is held back and returned by a later
-	// call. The results are valid until the next call.
+	// frames to send and those to drop, with all their parts; a frame in neither is held back and
+	// returned by a later call. The results are valid until the next call.
 	rewrite(now int64, burst []pmd.Desc) (send, drop []pmd.Desc)
 }
 
-// frameAt returns the bytes of a frame.
-func frameAt(memory []byte, d pmd.Desc) []byte { return memory[d.Addr : d.Addr+uint64(d.Len)] }
+// head returns the bytes of the first part of a frame.
+func head(memory []byte, d *pmd.Desc) []byte { return memory[d.Addr : d.Addr+uint64(d.Len)] }
 
 // asIs is mode io.
 type asIs struct{}
@@ -92,8 +93,8 @@ func newMAC(l lane) rewriter {
 }
 
 func (m *mac) rewrite(_ int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
-	for _, d := range burst {
-		copy(frameAt(m.memory, d), m.addresses[:])
+	for i := 0; i < len(burst); i += line.Parts(burst[i:]) {
+		copy(head(m.memory, &burst[i]), m.addresses[:])
 	}
 	return burst, nil
 }
@@ -104,8 +105,8 @@ type macSwap []byte
 func newMACSwap(l lane) rewriter { return macSwap(l.memory) }
 
 func (m macSwap) rewrite(_ int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
-	for _, d := range burst {
-		swapMAC(frameAt(m, d))
+	for i := 0; i < len(burst); i += line.Parts(burst[i:]) {
+		swapMAC(head(m, &burst[i]))
 	}
 	return burst, nil
 }
@@ -123,25 +124,32 @@ func swapMAC(b []byte) {
 // tupleSwap swaps source and destination of MAC addresses, IP addresses and ports. Checksums stay
 // valid, since sums do not depend on order. Only the first fragment of an IP packet has ports, so
 // tupleSwap leaves the ports of all fragments alone.
-type tupleSwap []byte
+type tupleSwap struct{ line.Whole }
 
-func newTupleSwap(l lane) rewriter { return tupleSwap(l.memory) }
+func newTupleSwap(l lane) rewriter { return &tupleSwap{line.NewWhole(l.memory)} }
 
-func (m tupleSwap) rewrite(_ int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
-	for _, d := range burst {
-		b := frameAt(m, d)
-		swapMAC(b)
-		p := parsePacket(b)
-		if p.version == 0 {
-			continue
-		}
-		src, dst := p.addresses(b)
-		swap(src, dst)
-		if p.has(protocolUDP, udpLength) || p.has(protocolTCP, tcpLength) {
-			swap(b[p.transport:p.transport+2], b[p.transport+2:p.transport+4])
-		}
+func (m *tupleSwap) rewrite(_ int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
+	for rest := burst; len(rest) > 0; {
+		parts := rest[:line.Parts(rest)]
+		rest = rest[len(parts):]
+		b := m.Frame(parts)
+		swapTuple(b)
+		m.Store(parts, b)
 	}
 	return burst, nil
+}
+
+func swapTuple(b []byte) {
+	swapMAC(b)
+	p := parsePacket(b)
+	if p.version == 0 {
+		return
+	}
+	src, dst := p.addresses(b)
+	swap(src, dst)
+	if p.has(protocolUDP, udpLength) || p.has(protocolTCP, tcpLength) {
+		swap(b[p.transport:p.transport+2], b[p.transport+2:p.transport+4])
+	}
 }
 
 // swap exchanges two slices of the same length, at most 16 bytes.
@@ -156,30 +164,39 @@ func swap(a, b []byte) {
 // offload send incomplete. It adds no checksum to UDP without one.
 type checksums struct {
 	mac
+	line.Whole
 	counters *Counters
 }
 
 func newChecksums(l lane) rewriter {
-	return &checksums{mac: *newMAC(l).(*mac), counters: l.counters}
+	return &checksums{mac: *newMAC(l).(*mac), Whole: line.NewWhole(l.memory), counters: l.counters}
 }
 
 func (c *checksums) rewrite(now int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
-	for _, d := range burst {
-		b := frameAt(c.memory, d)
-		p := parsePacket(b)
-		if p.version == 4 {
-			header := b[p.ip:p.transport]
-			correct(header[10:], headerChecksum(header), &c.counters.BadIPChecksums)
-		}
-		switch {
-		case p.has(protocolTCP, tcpLength):
-			correct(b[p.transport+16:], p.transportChecksum(b, 16), &c.counters.BadTransportChecksums)
-		case p.has(protocolUDP, udpLength) && binary.BigEndian.Uint16(b[p.transport+6:]) != 0:
-			// 0 would mean no checksum (RFC 768).
-			correct(b[p.transport+6:], notZero(p.transportChecksum(b, 6)), &c.counters.BadTransportChecksums)
-		}
+	for rest := burst; len(rest) > 0; {
+		parts := rest[:line.Parts(rest)]
+		rest = rest[len(parts):]
+		b := c.Frame(parts)
+		c.correct(b)
+		c.Store(parts, b)
 	}
 	return c.mac.rewrite(now, burst)
+}
+
+// correct corrects the checksums of a frame.
+func (c *checksums) correct(b []byte) {
+	p := parsePacket(b)
+	if p.version == 4 {
+		header := b[p.ip:p.transport]
+		correct(header[10:], headerChecksum(header), &c.counters.BadIPChecksums)
+	}
+	switch {
+	case p.has(protocolTCP, tcpLength):
+		correct(b[p.transport+16:], p.transportChecksum(b, 16), &c.counters.BadTransportChecksums)
+	case p.has(protocolUDP, udpLength) && binary.BigEndian.Uint16(b[p.transport+6:]) != 0:
+		// 0 would mean no checksum (RFC 768).
+		correct(b[p.transport+6:], notZero(p.transportChecksum(b, 6)), &c.counters.BadTransportChecksums)
+	}
 }
 
 // correct writes a checksum and counts it as bad if it was different.

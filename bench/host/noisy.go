@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"sluice/bench/host/line"
 	"sluice/pmd"
 )
 
@@ -12,7 +13,7 @@ import (
 // frame costs memory accesses at random addresses. With the zero value, mode noisy is mode io.
 type Noise struct {
 	Mode       string // io (or empty), mac, macswap or 5tswap: how frames are rewritten
-	Queue      int    // frames that wait until later frames push them out; 0: none
+	Queue      int    // frames that wait until later frames push them out, each part counted; 0: none
 	FlushAfter int64  // ns without a frame leaving the queue after which it is flushed; 0: never
 
 	Memory                    int // bytes of memory for the accesses
@@ -37,8 +38,8 @@ type noisy struct {
 	rewriter
 	noise Noise
 
-	queue      []pmd.Desc // a ring
-	head, held int        // the oldest frame and the number of frames
+	queue      []pmd.Desc // a ring, with room for one frame beyond Noise.Queue
+	head, held int        // the oldest descriptor and their number
 	out        []pmd.Desc // result of one call
 	stirred    int64      // ns: the last time that the queue was empty or later frames pushed frames out
 
@@ -54,17 +55,17 @@ func newNoisy(l lane) rewriter {
 	}
 	return &noisy{
 		rewriter: inner.rewriter(l), noise: l.noise,
-		queue: make([]pmd.Desc, l.noise.Queue), out: make([]pmd.Desc, 0, l.burst),
+		queue: make([]pmd.Desc, l.noise.Queue+pmd.MaxParts), out: make([]pmd.Desc, 0, l.burst),
 		memory: make([]byte, l.noise.Memory), random: 1,
 	}
 }
 
 func (n *noisy) rewrite(now int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
 	send, drop = n.rewriter.rewrite(now, burst)
-	for range send {
+	for range line.Frames(send) {
 		n.access()
 	}
-	if len(n.queue) == 0 {
+	if n.noise.Queue == 0 {
 		return send, drop
 	}
 	return n.pass(now, send), drop
@@ -75,28 +76,32 @@ func (n *noisy) rewrite(now int64, burst []pmd.Desc) (send, drop []pmd.Desc) {
 func (n *noisy) pass(now int64, burst []pmd.Desc) []pmd.Desc {
 	n.out = n.out[:0]
 	for _, d := range burst {
-		if n.held == len(n.queue) {
-			n.out = append(n.out, n.pop())
-		}
 		n.queue[(n.head+n.held)%len(n.queue)] = d
 		n.held++
+		for d.Options&pmd.Continued == 0 && n.held > n.noise.Queue {
+			n.pop()
+		}
 	}
 	if len(n.out) > 0 || n.held == 0 {
 		n.stirred = now
 	}
 	if n.noise.FlushAfter > 0 && now-n.stirred >= n.noise.FlushAfter {
 		for n.held > 0 && len(n.out) < cap(n.out) {
-			n.out = append(n.out, n.pop())
+			n.pop()
 		}
 	}
 	return n.out
 }
 
-func (n *noisy) pop() pmd.Desc {
-	d := n.queue[n.head]
-	n.head = (n.head + 1) % len(n.queue)
-	n.held--
-	return d
+// pop moves the oldest frame out of the queue.
+func (n *noisy) pop() {
+	for more := true; more; {
+		d := n.queue[n.head]
+		n.head = (n.head + 1) % len(n.queue)
+		n.held--
+		n.out = append(n.out, d)
+		more = d.Options&pmd.Continued != 0
+	}
 }
 
 // access makes the memory accesses for one frame.

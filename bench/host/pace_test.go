@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"sluice/bench/host/line"
 	"sluice/internal/frame"
 	"sluice/pfc"
 )
@@ -16,26 +17,26 @@ func TestSpansAddUpExactly(t *testing.T) {
 		rate := rapid.Uint64Range(1, 400*gigabit).Draw(t, "rate")
 		size := rapid.IntRange(MinSize, MaxSize).Draw(t, "size")
 		n := rapid.IntRange(0, 5000).Draw(t, "frames")
-		var m moment
+		var m line.Moment
 		for range n {
-			m = m.add(wireTime(size, rate))
+			m = m.Add(line.WireTime(size, rate))
 		}
 		want := new(big.Int).Mul(big.NewInt(int64(n)), big.NewInt(int64(size+frame.WireOverhead)*8*1e9))
 		want.Div(want, new(big.Int).SetUint64(rate))
-		if want.Cmp(big.NewInt(m.ns)) != 0 {
-			t.Fatalf("%d frames end at %d ns, want %v", n, m.ns, want)
+		if want.Cmp(big.NewInt(m.NS)) != 0 {
+			t.Fatalf("%d frames end at %d ns, want %v", n, m.NS, want)
 		}
 	})
 }
 
-// line models a line independently: a leaky bucket that drains at the line's speed.
-type line struct {
+// bucket models a line independently: a leaky bucket that drains at the line's speed.
+type bucket struct {
 	speed, level, total float64 // bit/s, bits, bits
 	last                int64
 	highest             float64
 }
 
-func (l *line) carry(now int64, size int) {
+func (l *bucket) carry(now int64, size int) {
 	bits := float64(size+24) * 8
 	l.level = max(0, l.level-float64(now-l.last)*l.speed/1e9) + bits
 	l.highest = max(l.highest, l.level)
@@ -57,13 +58,13 @@ func TestRates(t *testing.T) {
 			f := Flow{ID: uint32(id), Dst: macB, PCP: uint8(id), Size: rapid.IntRange(60, 1600).Draw(t, "size")}
 			f.Rate = rapid.Uint64Range(speed/50, left-(4-uint64(id))*(speed/50)).Draw(t, "rate")
 			left -= f.Rate
-			shortest = min(shortest, wireTime(f.Size, speed).ns)
-			longest = max(longest, wireTime(f.Size, f.Rate).ns)
+			shortest = min(shortest, line.WireTime(f.Size, speed).NS)
+			longest = max(longest, line.WireTime(f.Size, f.Rate).NS)
 			flows = append(flows, f)
 		}
 		catchUp := 40 * shortest
 		r := newRig(t, Params{Speed: speed, Flows: flows, CatchUp: catchUp}, Params{Speed: speed})
-		wire := line{speed: float64(speed), last: r.now}
+		wire := bucket{speed: float64(speed), last: r.now}
 		r.tap = func(b []byte) { wire.carry(r.now, len(b)) }
 		random := drawRandom(t)
 		start := r.now
@@ -93,10 +94,10 @@ func TestFullLine(t *testing.T) {
 			{ID: 2, Dst: macB, Size: 60},
 			{ID: 3, Dst: macB, Size: 60, Rate: speed / 50},
 		}
-		shortest := wireTime(60, speed).ns
+		shortest := line.WireTime(60, speed).NS
 		catchUp := 20 * shortest
 		r := newRig(t, Params{Speed: speed, Flows: flows, CatchUp: catchUp}, Params{Speed: speed, Priorities: 0xff})
-		wire := line{speed: float64(speed), last: r.now}
+		wire := bucket{speed: float64(speed), last: r.now}
 		r.tap = func(b []byte) { wire.carry(r.now, len(b)) }
 		random := drawRandom(t)
 		start := r.now

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"sluice/bench/host/line"
 	"sluice/internal/frame"
 	"sluice/internal/lldp"
 	"sluice/pfc"
@@ -83,14 +84,14 @@ func (k *sink) test(now int64, b []byte, h *frame.Header) {
 		t = &track{}
 		k.flows[s.flow] = t
 	}
-	switch t.order.see(s.seq) {
-	case inOrder:
-	case reordered:
+	switch t.order.See(s.seq) {
+	case line.InOrder:
+	case line.Reordered:
 		t.reordered++
-	case duplicate:
+	case line.Duplicate:
 		t.duplicates++
 		return
-	case stale:
+	case line.Stale:
 		t.stale++
 		return
 	}
@@ -102,56 +103,8 @@ func (k *sink) test(now int64, b []byte, h *frame.Header) {
 
 // track is the state of one flow. Each frame counts once: as received, duplicate or stale.
 type track struct {
-	order                        window
+	order                        line.Window
 	received, bytes              uint64
 	reordered, duplicates, stale uint64
 	fromSchedule, fromWire       latency
-}
-
-// order classifies a frame by its sequence number.
-type order uint8
-
-const (
-	inOrder   order = iota // higher than all before
-	reordered              // lower than an earlier one, and not seen yet (RFC 4737, 3.3)
-	duplicate
-	stale // too old to distinguish reordered from duplicate
-)
-
-// blocks is the number of remembered blocks of 64 sequence numbers, a power of two. It includes the
-// block being filled.
-const blocks = 64
-
-// window remembers which of the latest sequence numbers were seen, in a ring of bitmap blocks (RFC
-// 6479).
-type window struct {
-	next uint64 // the highest sequence number seen, plus 1
-	seen [blocks]uint64
-}
-
-func (w *window) see(seq uint64) order {
-	block, bit := seq/64, uint64(1)<<(seq%64)
-	if seq >= w.next {
-		w.advance(block)
-		w.next = seq + 1
-		w.seen[block%blocks] |= bit
-		return inOrder
-	}
-	latest := (w.next - 1) / 64
-	switch {
-	case latest-block >= blocks:
-		return stale
-	case w.seen[block%blocks]&bit != 0:
-		return duplicate
-	}
-	w.seen[block%blocks] |= bit
-	return reordered
-}
-
-// advance clears the blocks after the latest one, up to block, the new latest.
-func (w *window) advance(block uint64) {
-	latest := (w.next + 63) / 64 // first block that was never written
-	for b := max(latest, block-min(block, blocks-1)); b <= block; b++ {
-		w.seen[b%blocks] = 0
-	}
 }

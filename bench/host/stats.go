@@ -105,7 +105,7 @@ func (h *Host) Stats(now int64) Stats {
 		Others:    h.sink.others,
 		Injected:  h.injectHead,
 		PFC:       h.reaction.receiver.Stats(now),
-		Buffers:   Buffers{Free: len(h.buffers.free), Fill: h.buffers.inFill, TX: h.buffers.inTX},
+		Buffers:   Buffers{Free: len(h.buffers.Free), Fill: h.buffers.InFill, TX: h.buffers.InTX},
 		Port:      h.Counters(),
 	}
 	for i := range h.flows {
@@ -128,7 +128,7 @@ func (t *track) stats(id uint32) Received {
 		ID:           id,
 		Frames:       t.received,
 		Bytes:        t.bytes,
-		Missing:      t.order.next - t.received,
+		Missing:      t.order.Next - t.received,
 		Reordered:    t.reordered,
 		Duplicates:   t.duplicates,
 		Stale:        t.stale,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 
+	"sluice/bench/host/line"
 	"sluice/internal/frame"
 	"sluice/pfc"
 	"sluice/pmd"
@@ -11,8 +12,8 @@ import (
 
 // sender is the state of a flow.
 type sender struct {
-	next     moment // when the next frame is due by the flow's rate
-	ready    int64  // ns: PFC held the flow back until then
+	next     line.Moment // when the next frame is due by the flow's rate
+	ready    int64       // ns: PFC held the flow back until then
 	at       place
 	sent     uint64 // frames
 	limit    uint64 // of sent
@@ -34,16 +35,17 @@ type place struct {
 
 // size describes frames of one size.
 type size struct {
-	bytes int  // without FCS
-	step  span // to the next frame at the flow's rate
-	cost  span // on the line
+	bytes int       // without FCS
+	step  line.Span // to the next frame at the flow's rate
+	cost  line.Span // on the line
 }
 
 // staged is what to restore if the port does not take a frame of the burst.
 type staged struct {
-	flow int    // index of the sender, or injected or announced
-	next moment // the sender's previous value
-	at   place  // likewise
+	parts int         // of the burst
+	flow  int         // index of the sender, or injected or announced
+	next  line.Moment // the sender's previous value
+	at    place       // likewise
 }
 
 const (
@@ -65,7 +67,8 @@ func newSender(f Flow, src frame.MAC, speed uint64) sender {
 		s.limit = math.MaxUint64
 	}
 	for _, bytes := range f.sizes() {
-		s.sizes = append(s.sizes, size{bytes: bytes, step: wireTime(bytes, f.Rate), cost: wireTime(bytes, speed)})
+		step, cost := line.WireTime(bytes, f.Rate), line.WireTime(bytes, speed)
+		s.sizes = append(s.sizes, size{bytes: bytes, step: step, cost: cost})
 	}
 	return s
 }
@@ -115,16 +118,20 @@ func (s *sender) begin(now int64, paused uint8) int64 {
 		s.ready = now
 		return never
 	}
-	return max(s.next.ns, s.ready)
+	return max(s.next.NS, s.ready)
 }
 
 // bytes returns the length of the next frame.
 func (s *sender) bytes() int { return s.sizes[s.at.size].bytes }
 
+// injectReserve is how many of the send buffers are reserved for injected PFC frames.
+const injectReserve = 1
+
 // transmit hands over the frames that line, bytes in flight and pauses allow: PFC frames first,
 // then LLDP, then the flows.
 func (h *Host) transmit(now int64, paused uint8) int {
-	h.line = h.line.notBefore(now - h.catchUp)
+	h.line = h.line.NotBefore(now - h.catchUp)
+	h.staged = h.staged[:0]
 	n := h.stageInjected(now)
 	n = h.stageAnnouncement(now, n)
 	n = h.stageFlows(now, paused, n)
@@ -136,18 +143,21 @@ func (h *Host) transmit(now int64, paused uint8) int {
 	for i := range h.burst[:taken] {
 		h.counters.TXBytes += uint64(h.burst[i].Len)
 	}
-	h.counters.TXPackets += uint64(taken)
+	h.counters.TXPackets += uint64(len(h.staged))
 	return taken
 }
+
+// full reports whether a burst of n descriptors has no room for a frame of so many parts.
+func (h *Host) full(n, parts int) bool { return n > 0 && n+parts > h.most }
 
 // stageInjected begins the burst with PFC frames. Neither pauses nor the bytes in flight delay
 // them.
 func (h *Host) stageInjected(now int64) int {
 	n := 0
-	for n < len(h.burst) && h.injectHead != h.injectTail && h.line.ns <= now && h.buffers.sendable() > 0 {
-		h.staged[n] = staged{flow: injected}
-		h.line = h.line.add(h.injectCost)
-		addr, b := h.buffers.take(pfc.FrameLength)
+	for !h.full(n, 1) && h.injectHead != h.injectTail && h.line.NS <= now && h.buffers.Sendable() > 0 {
+		h.staged = append(h.staged, staged{flow: injected, parts: 1})
+		h.line = h.line.Add(h.injectCost)
+		addr, b := h.buffers.Take(pfc.FrameLength)
 		length := h.inject[h.injectHead%injectMost].Put(b, h.mac.Bytes())
 		h.burst[n] = pmd.Desc{Addr: addr, Len: uint32(length)}
 		h.inFlight += length
@@ -161,12 +171,12 @@ func (h *Host) stageInjected(now int64) int {
 // burst, and returns its new length. No pause delays it.
 func (h *Host) stageAnnouncement(now int64, n int) int {
 	length := len(h.announcement)
-	if length == 0 || n == len(h.burst) || h.line.ns > now || h.buffers.sendable() == 0 {
+	if length == 0 || h.full(n, 1) || h.line.NS > now || h.buffers.Sendable() == 0 {
 		return n
 	}
-	h.staged[n] = staged{flow: announced}
-	h.line = h.line.add(wireTime(length, h.speed))
-	addr, b := h.buffers.take(length)
+	h.staged = append(h.staged, staged{flow: announced, parts: 1})
+	h.line = h.line.Add(line.WireTime(length, h.speed))
+	addr, b := h.buffers.Take(length)
 	copy(b, h.announcement)
 	h.burst[n] = pmd.Desc{Addr: addr, Len: uint32(length)}
 	h.inFlight += length
@@ -174,19 +184,23 @@ func (h *Host) stageAnnouncement(now int64, n int) int {
 	return n + 1
 }
 
-// stageFlows appends frames of the flows to the n frames of the burst and returns its new length.
+// stageFlows appends frames of the flows to the burst, which has n descriptors, and returns its new
+// length.
 func (h *Host) stageFlows(now int64, paused uint8, n int) int {
-	for !h.held && n < len(h.burst) && h.line.ns <= now {
+	for !h.held && !h.full(n, 1) && h.line.NS <= now {
 		i, begin := h.pick(now, paused)
 		if begin > now {
 			break
 		}
-		if h.inFlight+h.flows[i].bytes() > h.mostOut || h.buffers.sendable() <= injectReserve {
-			h.line = h.line.notBefore(now) // the flows are not waiting for the line
+		parts := h.buffers.Parts(h.flows[i].bytes())
+		if h.full(n, parts) {
 			break
 		}
-		h.stage(i, begin, now, n)
-		n++
+		if h.inFlight+h.flows[i].bytes() > h.mostOut || h.buffers.Sendable() < parts+injectReserve {
+			h.line = h.line.NotBefore(now) // the flows are not waiting for the line
+			break
+		}
+		n += h.stage(i, begin, now, n)
 	}
 	return n
 }
@@ -198,7 +212,7 @@ func (h *Host) pick(now int64, paused uint8) (soonest int, begin int64) {
 	i := h.turn
 	for range h.flows {
 		b := h.flows[i].begin(now, paused)
-		if b <= h.line.ns {
+		if b <= h.line.NS {
 			return i, b
 		}
 		if b < begin {
@@ -211,47 +225,65 @@ func (h *Host) pick(now int64, paused uint8) (soonest int, begin int64) {
 	return soonest, begin
 }
 
-// stage writes the next frame of flow i, which could begin at begin, as frame n of the burst. The
-// frame occupies the line from when the line was free, even if that was before this Step.
-func (h *Host) stage(i int, begin, now int64, n int) {
+// stage writes the next frame of flow i, which could begin at begin, behind the n descriptors of
+// the burst, and returns how many parts it has. The frame occupies the line from when the line was
+// free, even if that was before this Step.
+func (h *Host) stage(i int, begin, now int64, n int) (parts int) {
 	s := &h.flows[i]
 	size := &s.sizes[s.at.size]
-	h.staged[n] = staged{flow: i, next: s.next, at: s.at}
-	h.line = h.line.notBefore(begin)
-	scheduled := h.line.ns
+	u := staged{flow: i, next: s.next, at: s.at}
+	h.line = h.line.NotBefore(begin)
+	scheduled := h.line.NS
 	if s.paced {
-		scheduled = s.next.ns
+		scheduled = s.next.NS
 	}
-	h.line = h.line.add(size.cost)
-	s.next = s.next.add(size.step)
+	h.line = h.line.Add(size.cost)
+	s.next = s.next.Add(size.step)
 	if h.turn = i + 1; h.turn == len(h.flows) {
 		h.turn = 0
 	}
 
-	addr, b := h.buffers.take(size.bytes)
-	payload := b[s.header.put(b, s.at.stream):]
-	putStamp(payload, stamp{flow: s.flow.ID + s.at.stream, seq: s.at.seq, scheduled: scheduled, sent: now})
-	h.burst[n] = pmd.Desc{Addr: addr, Len: uint32(size.bytes)}
+	data := stamp{flow: s.flow.ID + s.at.stream, seq: s.at.seq, scheduled: scheduled, sent: now}
+	if u.parts = h.buffers.Parts(size.bytes); u.parts == 1 {
+		addr, b := h.buffers.Take(size.bytes)
+		s.write(b, data)
+		h.burst[n] = pmd.Desc{Addr: addr, Len: uint32(size.bytes)}
+	} else {
+		b := h.long[:size.bytes]
+		s.write(b, data)
+		h.buffers.Put(h.burst[n:], b)
+	}
+	h.staged = append(h.staged, u)
 	h.inFlight += size.bytes
 	s.advance()
+	return u.parts
 }
 
-// undo takes back frames from..to-1 of the burst, which the port did not take. Their time on the
-// line stays used.
+// write writes the next frame of a flow.
+func (s *sender) write(b []byte, data stamp) { putStamp(b[s.header.put(b, s.at.stream):], data) }
+
+// undo takes back the frames of descriptors from..to-1 of the burst, which the port did not take.
+// Their time on the line stays used.
 func (h *Host) undo(from, to int) {
-	for i := to - 1; i >= from; i-- {
-		switch u := h.staged[i]; u.flow {
+	for end := to; end > from; {
+		u := h.staged[len(h.staged)-1]
+		h.staged = h.staged[:len(h.staged)-1]
+		frame := h.burst[end-u.parts : end]
+		end -= u.parts
+		switch u.flow {
 		case injected:
 			h.injectHead--
 		case announced:
-			h.announcement = bytes.Clone(frameAt(h.buffers.memory, h.burst[i]))
+			h.announcement = bytes.Clone(h.whole.Frame(frame))
 		default:
 			s := &h.flows[u.flow]
 			s.next, s.at = u.next, u.at
 			s.sent--
 			h.turn = u.flow
 		}
-		h.inFlight -= int(h.burst[i].Len)
-		h.buffers.putBack(h.burst[i].Addr)
+		for _, d := range frame {
+			h.inFlight -= int(d.Len)
+			h.buffers.PutBack(d.Addr)
+		}
 	}
 }

@@ -63,11 +63,17 @@ func EndCaptures(captures ...*Capture) {
 // ended.
 func (c *Capture) Decode(filter string, fields ...string) (rows [][]string) {
 	c.t.Helper()
+	return Decode(c.t, c.file, filter, fields...)
+}
+
+// Decode returns the given fields of the frames of a file that match a display filter.
+func Decode(t *testing.T, file, filter string, fields ...string) (rows [][]string) {
+	t.Helper()
 	args := []string{"-T", "fields", "-E", "separator=/t"}
 	for _, f := range fields {
 		args = append(args, "-e", f)
 	}
-	for line := range strings.Lines(string(c.Tshark(filter, args...))) {
+	for line := range strings.Lines(string(Tshark(t, file, filter, args...))) {
 		rows = append(rows, strings.Split(strings.TrimSuffix(line, "\n"), "\t"))
 	}
 	return rows

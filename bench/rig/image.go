@@ -19,7 +19,7 @@ import (
 
 // applets are the programs of busybox that a guest has.
 var applets = []string{
-	"cat", "cp", "date", "dd", "dmesg", "echo", "env", "free", "grep", "head", "ip", "kill", "ls",
+	"cat", "cp", "date", "dd", "dmesg", "echo", "env", "free", "grep", "head", "ip", "kill", "ln", "ls",
 	"mkdir", "mount", "mv", "ping", "ps", "rm", "sh", "sha256sum", "sleep", "sysctl", "tail", "top",
 	"true", "uname", "uptime",
 }

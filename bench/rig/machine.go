@@ -53,6 +53,10 @@ type Machine struct {
 	Switch   bool     // the guest has the program sluice, built from source
 	Tools    []string // further programs of the packages, by path, such as usr/sbin/tc
 	Files    []string // further files of the packages, by path, such as libraries that a tool loads itself
+	// Punctual has the guest tell the time by ACPI's timer, which is slow to read. By default it is
+	// the CPU's counter, and a kernel that gets no CPU while it measures the counter's speed has a
+	// clock that is several times too fast.
+	Punctual bool
 	// Agent is a program without shared libraries that runs agent.Main if its first argument is
 	// agent.Command. Without it, one is built from source.
 	Agent []byte
@@ -131,12 +135,21 @@ func (d descriptors) close() {
 	}
 }
 
-// boot is the kernel's command line. The console shows warnings and errors (level 4 and below). No
-// time is spent on what an emulated guest has no use for: calibration, mitigations, entropy. The
+// boot begins the kernel's command line. The console shows warnings and errors (level 4 and below).
+// No time is spent on what an emulated guest has no use for: calibration, mitigations, entropy. The
 // kernel gives the agent each option that it does not know.
 const boot = "console=ttyS0 loglevel=5 panic=-1 mitigations=off tsc=reliable no_timer_check " +
 	"random.trust_cpu=on audit=0 ipv6.disable=1 noautogroup 8250.nr_uarts=1 rodata=off init_on_alloc=0 " +
-	"cryptomgr.notests -- " + agent.Command
+	"cryptomgr.notests"
+
+// kernelCommandLine returns the options of the guest's kernel, which end with those of the agent.
+func (m *Machine) kernelCommandLine() string {
+	line := boot
+	if m.Punctual {
+		line += " tsc=unstable" // and not reliable; then the scheduler's clock follows the timer, too
+	}
+	return line + " -- " + agent.Command
+}
 
 // command prepares QEMU for a machine. The files are for the process to inherit.
 func (m *Machine) command(ctx context.Context, t Tree, monitor, control, initrd *os.File, nics [][]*os.File) (
@@ -147,8 +160,8 @@ func (m *Machine) command(ctx context.Context, t Tree, monitor, control, initrd 
 		"-no-user-config", "-nodefaults", "-display", "none", "-no-reboot",
 		"-machine", m.Driver.machine + ",hpet=off,usb=off,i8042=off", "-accel", "tcg,thread=multi",
 		"-cpu", "max,la57=off", "-smp", strconv.Itoa(m.CPUs), "-m", strconv.FormatInt(m.Memory>>20, 10) + "M",
-		"-kernel", string(t) + "/vmlinux", "-initrd", "/proc/self/fd/" + files.add(initrd), "-append", boot,
-		"-serial", "stdio",
+		"-kernel", string(t) + "/vmlinux", "-initrd", "/proc/self/fd/" + files.add(initrd),
+		"-append", m.kernelCommandLine(), "-serial", "stdio",
 		"-chardev", "socket,id=monitor,fd=" + files.add(monitor), "-mon", "chardev=monitor,mode=control",
 		"-chardev", "socket,id=agent,fd=" + files.add(control),
 		"-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent,name=" + protocol.Port,

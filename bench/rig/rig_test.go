@@ -300,6 +300,12 @@ func TestMachineIsChecked(t *testing.T) {
 			t.Errorf("%q is not in %s", words, line)
 		}
 	}
+	const timer = "tsc=unstable -- agent"
+	punctual := m
+	punctual.Punctual = true
+	if strings.Contains(m.kernelCommandLine(), timer) || !strings.HasSuffix(punctual.kernelCommandLine(), timer) {
+		t.Errorf("%s; with a punctual clock: %s", m.kernelCommandLine(), punctual.kernelCommandLine())
+	}
 }
 
 // TestPauseEndsEarly: a peer that is paused for long goes on as soon as it is resumed.

@@ -17,17 +17,40 @@ import (
 var (
 	attackSeed  = flag.Uint64("attack.seed", 1, "with its number, the seed of each attacked link")
 	attackFirst = flag.Uint64("attack.first", 0, "the first link to attack")
-	attackLinks = flag.Uint64("attack.links", 10_000, "how many links to attack")
+	attackCount = flag.Uint64("attack.links", 10_000, "how many links to attack")
 )
 
 // TestHeadroomIsNeitherShortNorFat attacks random links. With the computed headroom nothing drops,
 // whatever the sender does. With the headroom reduced by one longest frame, the worst sender makes
 // the receiver drop.
 func TestHeadroomIsNeitherShortNorFat(t *testing.T) {
+	attackLinks(t, *attackCount, func(rng *rand.Rand) headroom.Params { return randomLink(rng, ethernetSpeeds...) })
+}
+
+// TestJumboHeadroomIsNeitherShortNorFat does the same with the frames of MTUs from 1500 to 9500,
+// mixed between the ends, and with cells as large as a buffer, or as a part of a frame in one.
+func TestJumboHeadroomIsNeitherShortNorFat(t *testing.T) {
+	attackLinks(t, max(1, *attackCount/10), func(rng *rand.Rand) headroom.Params {
+		return jumbo(rng, randomLink(rng, ethernetSpeeds...))
+	})
+}
+
+// jumbo draws other MTUs and cells for a link.
+func jumbo(rng *rand.Rand, l headroom.Params) headroom.Params {
+	pick := func(of ...int) int { return of[rng.IntN(len(of))] }
+	mtu := func() int { return pick(1500, 4096, 4200, 9000, 9216, 9500, 1500+rng.IntN(8001)) + 18 + frame.FCS }
+	l.MTUOwn, l.MTUPeer, l.Unstored = mtu(), mtu(), frame.FCS
+	l.Cell = pick(160, 160, 1664, 3328, 3712, 64+rng.IntN(3712-63))
+	return l
+}
+
+// attackLinks attacks that many drawn links.
+func attackLinks(t *testing.T, links uint64, draw func(*rand.Rand) headroom.Params) {
+	t.Helper()
 	frames, spare := 0, 0
-	for i := *attackFirst; i < *attackFirst+*attackLinks; i++ {
+	for i := *attackFirst; i < *attackFirst+links; i++ {
 		rng := rand.New(rand.NewPCG(*attackSeed, i))
-		a := Attack{Link: randomLink(rng, ethernetSpeeds...), Limit: 1 + rng.IntN(100), Seed: rng.Uint64()}
+		a := Attack{Link: draw(rng), Limit: 1 + rng.IntN(100), Seed: rng.Uint64()}
 		r, err := headroom.Compute(headroom.Exact, a.Link)
 		if err != nil {
 			t.Fatalf("%+v: %v", a.Link, err)
@@ -55,7 +78,7 @@ func TestHeadroomIsNeitherShortNorFat(t *testing.T) {
 			t.Fatalf("link %d (-attack.seed %d -attack.first %d -attack.links 1): %+v", i, *attackSeed, i, a)
 		}
 	}
-	t.Logf("%d links, %d frames; of the headroom computed, at most %d cells stayed unused", *attackLinks, frames, spare)
+	t.Logf("%d links, %d frames; of the headroom computed, at most %d cells stayed unused", links, frames, spare)
 }
 
 // softwareLinks is the number of links between software ends to attack.
@@ -66,7 +89,7 @@ const softwareLinks = 2000
 // then no headroom helps.
 func softwareLink(rng *rand.Rand) headroom.Params {
 	l := randomLink(rng, ethernetSpeeds...)
-	const longestSlot, remains = 9216 + slotOverhead, 32767 * 64 // bytes
+	const longestSlot, remains = 9500 + 18 + frame.WireOverhead, 32767 * 64 // bytes
 	gap := min(1e6, int64((remains-longestSlot)*8e9/l.Speed))
 	l.OwnGap, l.PeerGap = upTo(rng, gap), upTo(rng, gap)
 	l.OwnInFlight, l.PeerInFlight, l.OwnControl = int(upTo(rng, 256<<10)), int(upTo(rng, 256<<10)), rng.IntN(10)
@@ -85,12 +108,16 @@ func upTo(rng *rand.Rand, most int64) int64 {
 }
 
 // TestMeasuredHeadroom attacks random links between software ends. With the computed headroom
-// nothing drops, whatever the sender does, and little of it stays unused.
+// nothing drops, whatever the sender does, and little of it stays unused. Every fourth link has
+// jumbo frames.
 func TestMeasuredHeadroom(t *testing.T) {
 	var ratios []float64
 	for i := *attackFirst; i < *attackFirst+softwareLinks; i++ {
 		rng := rand.New(rand.NewPCG(*attackSeed, i))
 		a := Attack{Link: softwareLink(rng), Limit: 1 + rng.IntN(100), Seed: rng.Uint64()}
+		if i%4 == 0 {
+			a.Link = jumbo(rng, a.Link)
+		}
 		r, err := headroom.Compute(headroom.Measured, a.Link)
 		if err != nil {
 			t.Fatalf("%+v: %v", a.Link, err)
@@ -113,6 +140,42 @@ func TestMeasuredHeadroom(t *testing.T) {
 		len(ratios), ratios[0], median, ratios[len(ratios)*99/100], most)
 	if median > 1.01 || most > 1.3 {
 		t.Errorf("fat: given / needed: median %.3f, most %.3f", median, most)
+	}
+}
+
+// TestCiscosJumboClass is the jumbo class of Cisco's document: frames of up to 9216 bytes at both
+// ends of 300 m, whose peer answers within 60 quanta. The document's headroom of 409 cells loses
+// nothing. The wire needs fewer, because the document's smallest frames have neither preamble nor
+// gap: 318 suffice, and with room for one longest frame less a frame drops.
+func TestCiscosJumboClass(t *testing.T) {
+	link := headroom.Params{
+		Speed: 10e9, MTUOwn: 9216, MTUPeer: 9216, Metres: 300, Medium: headroom.Fibre, Cell: 160,
+		ResponseBits: 60 * 512,
+	}
+	const longest = 58 // cells
+	for _, c := range []struct {
+		method headroom.Method
+		bytes  int
+		cells  int
+	}{{headroom.Cisco, 26_172, 409}, {headroom.Exact, 35_440, 318}} {
+		r, err := headroom.Compute(c.method, link)
+		if err != nil || r.Bytes != c.bytes || r.Cells != c.cells {
+			t.Errorf("%s: %d B, %d cells, %v; want %d and %d", c.method, r.Bytes, r.Cells, err, c.bytes, c.cells)
+		}
+	}
+	for _, limit := range []int{1, 58, 58*20 + 1, 3072 - 409} { // cells, up to those of the port
+		for _, sizes := range []Sizes{Worst, Mixed, Longest} {
+			for _, room := range []int{409, 318} {
+				d, err := Attack{Link: link, Limit: limit, Headroom: room, Sizes: sizes}.Run()
+				if err != nil || d.Dropped > 0 || sizes == Worst && d.Used < 318-1 {
+					t.Errorf("limit %d, headroom %d, sizes %d: %+v, %v", limit, room, sizes, d, err)
+				}
+			}
+		}
+		d, err := Attack{Link: link, Limit: limit, Headroom: 318 - longest}.Run()
+		if err != nil || d.Dropped == 0 {
+			t.Errorf("limit %d, headroom for one frame less: %+v, %v", limit, d, err)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -158,7 +159,8 @@ func (x *chainFabric) host(
 // that the other flow keeps its size.
 func (x *chainFabric) flows(i int, c Chain) (flows []host.Flow) {
 	for _, f := range []host.Flow{{PCP: LosslessCoS, Rate: c.Lossless}, {PCP: chainLossy, Rate: c.Lossy}} {
-		f.ID, f.Dst, f.VID, f.Size = chainFlow(i, f.PCP), chainTarget, chainVLAN, host.MinSize+x.rng.IntN(1400)
+		f.ID, f.Dst, f.VID = chainFlow(i, f.PCP), chainTarget, chainVLAN
+		f.Size = host.MinSize + x.rng.IntN(cmp.Or(c.Cable.MTU, 1500)-100)
 		if f.Rate > 0 {
 			flows = append(flows, f)
 		}

@@ -15,24 +15,37 @@ func runChain(t *testing.T, c Chain) ChainResult {
 // the adapters does the same in turn, and no hop loses a frame of the class.
 func TestPressureTravelsUpTheChainWithoutLoss(t *testing.T) {
 	for seed := range uint64(3) {
+		checkPressure(t, NewChain(seed))
+	}
+}
+
+// TestJumboPressureTravelsUpTheChain does the same with frames of several parts.
+func TestJumboPressureTravelsUpTheChain(t *testing.T) {
+	for seed := range uint64(4) {
 		c := NewChain(seed)
-		r := runChain(t, c)
-		for _, h := range r.Hops {
-			t.Logf("seed %d: %-6s → %-4s %3d XOFF, %3d XON, paused for %4d µs of %d, headroom %3d cells, %d "+
-				"lossless drops",
-				seed, h.From, h.To, h.XOFF, h.XON, h.PausedNS/1000, c.Time/1000, h.Headroom, h.LosslessDrops)
-			if h.XOFF == 0 || h.XON == 0 || h.PausedNS == 0 {
-				t.Errorf("seed %d: the pressure stopped between %s and %s", seed, h.From, h.To)
-			}
-			if h.LosslessDrops != 0 {
-				t.Errorf("seed %d: %s dropped %d lossless frames", seed, h.From, h.LosslessDrops)
-			}
+		c.Cable.MTU, c.Cable.Buffer = jumboMTU, 2048<<(seed&1)
+		checkPressure(t, c)
+	}
+}
+
+func checkPressure(t *testing.T, c Chain) {
+	t.Helper()
+	r := runChain(t, c)
+	for _, h := range r.Hops {
+		t.Logf("seed %d: %-6s → %-4s %3d XOFF, %3d XON, paused for %4d µs of %d, headroom %3d cells, %d "+
+			"lossless drops",
+			c.Seed, h.From, h.To, h.XOFF, h.XON, h.PausedNS/1000, c.Time/1000, h.Headroom, h.LosslessDrops)
+		if h.XOFF == 0 || h.XON == 0 || h.PausedNS == 0 {
+			t.Errorf("seed %d: the pressure stopped between %s and %s", c.Seed, h.From, h.To)
 		}
-		offered := 2 * float64(c.Lossless)
-		t.Logf("seed %d: lossless class: %.2f of %.2f Gbit/s offered", seed, r.Lossless.Rate/1e9, offered/1e9)
-		if r.Lossless.Sent == 0 || r.Lossless.Lost+r.Lossless.Reordered != 0 || r.Lossless.Rate > offered/2 {
-			t.Errorf("seed %d: lossless class: %+v", seed, r.Lossless)
+		if h.LosslessDrops != 0 {
+			t.Errorf("seed %d: %s dropped %d lossless frames", c.Seed, h.From, h.LosslessDrops)
 		}
+	}
+	offered := 2 * float64(c.Lossless)
+	t.Logf("seed %d: lossless class: %.2f of %.2f Gbit/s offered", c.Seed, r.Lossless.Rate/1e9, offered/1e9)
+	if r.Lossless.Sent == 0 || r.Lossless.Lost+r.Lossless.Reordered != 0 || r.Lossless.Rate > offered/2 {
+		t.Errorf("seed %d: lossless class: %+v", c.Seed, r.Lossless)
 	}
 }
 

@@ -7,12 +7,12 @@ import (
 
 	"sluice/bench/host"
 	"sluice/internal/config"
-	"sluice/internal/control"
 	"sluice/internal/dataplane"
 	"sluice/internal/dcbx"
 	"sluice/internal/discovery"
 	"sluice/internal/frame"
 	"sluice/internal/lldp"
+	"sluice/internal/params"
 	"sluice/internal/punt"
 )
 
@@ -90,7 +90,7 @@ func (s *speaking) poll() {
 	for i, name := range s.Names() {
 		s.system.SetLink(s.f.now, name, s.links[i].Up, frame.MAC(0x0200_0000_0100+i).Bytes(), 0)
 	}
-	s.Punted(func(f punt.Frame) { s.system.Receive(s.f.now, s.Names()[f.Port], f.Bytes) })
+	s.Punted(punt.LLDP, func(f punt.Frame) { s.system.Receive(s.f.now, s.Names()[f.Port], f.Bytes) })
 	s.system.Advance(s.f.now)
 	changed := false
 	for name, a := range s.system.Agreements() {
@@ -103,7 +103,7 @@ func (s *speaking) poll() {
 		return
 	}
 	s.changes++
-	p, err := control.Params(s.fitted(), s.Params.Memory)
+	p, err := params.Of(s.fitted(), s.Params.Memory)
 	if err != nil {
 		s.t.Fatal(err)
 	}

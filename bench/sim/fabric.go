@@ -17,6 +17,7 @@ import (
 	"sluice/internal/frame"
 	"sluice/internal/umem"
 	"sluice/pfc"
+	"sluice/pmd"
 	"sluice/pmd/mem"
 )
 
@@ -62,7 +63,9 @@ type Cable struct {
 	Metres       float64
 	Transceivers int64 // ns: delay of a frame by the transceivers of both ends together
 	MTU          int   // 0: 1500
-	Ring         int   // frames that the driver of each end holds, each way; 0: 1024
+	Ring         int   // buffers that the driver of each end holds, each way; 0: 1024
+	RXRing       int   // parts of frames that wait at each end to be received; 0: Ring
+	Buffer       int   // bytes per buffer at both ends; longer frames have several parts. 0: every frame fits one
 
 	// Fault, if set, decides the fate of each frame that reaches the far end. A is the end that
 	// Join or AddHost names first. A random Fault uses its own seeded generator.
@@ -75,9 +78,21 @@ func (c Cable) ring() int { return cmp.Or(c.Ring, 1024) }
 // maxFrame returns the longest frame, in bytes, with an 802.1Q tag and FCS.
 func (c Cable) maxFrame() int { return cmp.Or(c.MTU, 1500) + 18 + frame.FCS }
 
-// buffer returns the size of the buffers for frames of the cable: a power of two, at least 2048
-// bytes.
+// part returns how many bytes of a frame arrive in one buffer if the frame has several parts, as
+// from AF_XDP; 0: every frame fits one buffer.
+func (c Cable) part() int {
+	if c.Buffer == 0 {
+		return 0
+	}
+	return c.Buffer - afxdpRoom
+}
+
+// buffer returns the size of the buffers for frames of the cable: Buffer, or a power of two, at
+// least 2048 bytes, for whole frames.
 func (c Cable) buffer() int {
+	if c.Buffer > 0 {
+		return c.Buffer
+	}
 	size := 2048
 	for size < c.maxFrame() {
 		size *= 2
@@ -85,7 +100,12 @@ func (c Cable) buffer() int {
 	return size
 }
 
-const fabricPollMin, PollMax = 100, 500 // ns
+const (
+	fabricPollMin, PollMax = 100, 500 // ns
+
+	// afxdpRoom is the room in front of each part of a frame in a buffer of AF_XDP.
+	afxdpRoom = 384
+)
 
 // NewFabric returns an empty fabric whose nodes poll every 100 to 500 ns.
 func NewFabric(seed uint64) *Fabric {
@@ -125,7 +145,7 @@ func (f *Fabric) AddHost(name string, s *Switch, port int, c Cable, p host.Param
 	if err != nil {
 		return nil, fmt.Errorf("bench: add host %s: %w", name, err)
 	}
-	s.plug(port, w.B, c.ring())
+	s.plug(port, w.B, c)
 	p.Port, p.Memory, p.BufferSize, p.Buffers = w.A, h.end.Memory, size, buffers
 	if h.Host, err = host.New(p); err != nil {
 		return nil, fmt.Errorf("bench: add host %s: %w", name, err)
@@ -140,15 +160,15 @@ func (f *Fabric) Join(a *Switch, portA int, b *Switch, portB int, c Cable) error
 	if err != nil {
 		return fmt.Errorf("bench: connect %s to %s: %w", a.Name, b.Name, err)
 	}
-	a.plug(portA, w.A, c.ring())
-	b.plug(portB, w.B, c.ring())
+	a.plug(portA, w.A, c)
+	b.plug(portB, w.B, c)
 	return nil
 }
 
 func (f *Fabric) join(c Cable, a, b mem.End) (*mem.Wire, error) {
 	number := uint64(len(f.wires))
 	p := mem.Params{Rate: c.Rate, Delay: mem.Length(c.Metres) + c.Transceivers, MTU: c.MTU, Ring: c.ring(),
-		Fault: c.Fault}
+		RXRing: c.RXRing, Part: c.part(), Fault: c.Fault}
 	if !f.Untraced {
 		p.Tap = func(at int64, toB bool, frame []byte) { f.record(number, at, toB, frame) }
 	}
@@ -175,9 +195,9 @@ func (s *Switch) end() mem.End {
 	return mem.End{Memory: s.Params.Memory.Bytes(), Buffer: s.Params.Memory.BufferSize()}
 }
 
-func (s *Switch) plug(port int, p *mem.Port, ring int) {
+func (s *Switch) plug(port int, p *mem.Port, c Cable) {
 	p.Fill(s.Parked(port))
-	s.links[port] = dataplane.Link{Driver: p, Up: true, TXRing: ring}
+	s.links[port] = dataplane.Link{Driver: p, Up: true, TXRing: c.ring(), Parts: pmd.MaxParts}
 	s.Publish(&dataplane.Plan{Links: append([]dataplane.Link(nil), s.links...)})
 }
 

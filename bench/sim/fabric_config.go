@@ -2,7 +2,7 @@ package sim
 
 import (
 	"sluice/internal/config"
-	"sluice/internal/control"
+	"sluice/internal/params"
 	"sluice/internal/umem"
 )
 
@@ -14,7 +14,7 @@ func (f *Fabric) AddConfigured(c *config.Config) (*Switch, error) {
 		return nil, err
 	}
 	f.memories = append(f.memories, memory)
-	p, err := control.Params(c, memory)
+	p, err := params.Of(c, memory)
 	if err != nil {
 		return nil, err
 	}

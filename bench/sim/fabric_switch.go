@@ -24,11 +24,13 @@ type LosslessSwitch struct {
 	Ports    int
 	Workers  int    // the ports are assigned to them in turn; 0: 1
 	Cable    Cable  // that each port may be joined to
+	Cell     int    // bytes; 0: CellSize
 	Quanta   uint16 // requested by XOFF; 0: 65535
 	Refresh  uint16 // quanta until XOFF is repeated; 0: half of Quanta
 	XOFF     int    // cells that a group may use before headroom; 0: 256
 	Queue    int    // cells that an egress queue of a lossy class may hold; 0: as XOFF
 	Spare    int    // additional cells of headroom; below 0: too few
+	Copies   int    // of a flooded frame, for which there is headroom; 0: 1, as for other frames
 	InFlight int    // bytes that a port may hand to its driver; 0: enough to keep the cable busy
 	// above 0: the peers are hosts that honour PFC after this many ns; 0: switches, or hosts within
 	// 60 quanta
@@ -38,7 +40,7 @@ type LosslessSwitch struct {
 
 const (
 	CellSize      = 160 // bytes per accounting cell, as in the Nexus 5000
-	fabricBuffers = 512 // receive buffers that each port of a switch keeps with its driver
+	fabricBuffers = 512 // most receive buffers that a port of a switch keeps with its driver
 )
 
 // perPoll returns the bytes that pass between two iterations that are PollMax apart.
@@ -55,13 +57,13 @@ func (f *Fabric) AddLosslessSwitch(name string, l LosslessSwitch) (*Switch, erro
 	if err != nil {
 		return nil, fmt.Errorf("bench: add switch %s: %w", name, err)
 	}
-	p := dataplane.Params{CellSize: CellSize, Workers: cmp.Or(l.Workers, 1)}
+	p := dataplane.Params{CellSize: l.cell(), Part: l.Cable.part(), Workers: cmp.Or(l.Workers, 1)}
 	share := cmp.Or(l.XOFF, 256)
 	for i := range l.Ports {
 		p.Ports = append(p.Ports, l.port(fmt.Sprintf("%s.%d", name, i), i%p.Workers, share, room+l.Spare))
 		p.Bridge.Ports = append(p.Bridge.Ports, bridge.PortParams{Storm: l.Storm})
 	}
-	perPort := fabricBuffers + dataplane.OwnBuffers + cells.Priorities*share + room + l.Spare
+	perPort := l.buffers() + dataplane.OwnBuffers + cells.Priorities*share + room + l.Spare
 	if p.Memory, err = umem.Map(l.Ports*perPort*p.Workers, l.Cable.buffer()); err != nil {
 		return nil, fmt.Errorf("bench: add switch %s: %w", name, err)
 	}
@@ -69,20 +71,25 @@ func (f *Fabric) AddLosslessSwitch(name string, l LosslessSwitch) (*Switch, erro
 	return f.AddSwitch(name, p)
 }
 
+func (l LosslessSwitch) cell() int { return cmp.Or(l.Cell, CellSize) }
+
+// buffers returns how many receive buffers each port keeps with its driver.
+func (l LosslessSwitch) buffers() int { return min(fabricBuffers, l.Cable.ring()) }
+
 // headroom returns the cells that a lossless group needs between two software ends of the fabric
 // that poll at least every pollMax ns.
 func (l LosslessSwitch) headroom(pollMax int64) (int, error) {
 	c := l.Cable
 	p := headroom.Params{
 		Speed: c.Rate, MTUOwn: c.maxFrame(), MTUPeer: c.maxFrame(), Metres: c.Metres, Medium: headroom.Fibre,
-		Cell: CellSize, Unstored: frame.FCS, Transceivers: c.Transceivers,
+		Cell: l.cell(), Unstored: frame.FCS, Transceivers: c.Transceivers,
 		OwnGap: pollMax, PeerGap: pollMax, OwnInFlight: l.InFlight, PeerInFlight: max(l.InFlight, c.InFlight()),
 	}
 	if l.PeerDelay > 0 { // hosts pace themselves like adapters and queue at most one frame in front of the line
 		p.ResponseBits, p.PeerInFlight = int(l.PeerDelay*int64(c.Rate/1e6)/1e3), 0
 	}
 	r, err := headroom.Compute(headroom.Measured, p)
-	return r.Cells, err
+	return r.Cells * max(1, l.Copies), err
 }
 
 // port returns the parameters of one port: every class has its share of the pool, an egress queue
@@ -91,7 +98,7 @@ func (l LosslessSwitch) headroom(pollMax int64) (int, error) {
 func (l LosslessSwitch) port(name string, worker, share, room int) dataplane.PortParams {
 	maxFrame := l.Cable.maxFrame() - frame.FCS
 	p := dataplane.PortParams{
-		Name: name, Worker: worker, MaxFrame: maxFrame, InFlight: l.InFlight, Buffers: fabricBuffers,
+		Name: name, Worker: worker, MaxFrame: maxFrame, InFlight: l.InFlight, Buffers: l.buffers(),
 		Sched: sched.Params{
 			Rate: l.Cable.Rate, Burst: maxFrame + 2*l.InFlight, Overhead: frame.WireOverhead, MaxFrame: maxFrame,
 		},
@@ -105,6 +112,9 @@ func (l LosslessSwitch) port(name string, worker, share, room int) dataplane.Por
 		p.Cells.Groups[i] = cells.GroupParams{Share: share}
 		p.Cells.Queues[i] = cells.QueueParams{Limit: cmp.Or(l.Queue, share)}
 		p.Sched.Queues[i] = sched.QueueParams{TSA: sched.ETS, Weight: 1}
+	}
+	if part := l.Cable.part(); part > 0 {
+		p.Parts = DivideUp(maxFrame, part)
 	}
 	p.Cells.Groups[LosslessCoS] = cells.GroupParams{Lossless: true, Share: share, Headroom: room, XON: share / 2}
 	p.Cells.Queues[LosslessCoS] = cells.QueueParams{}

@@ -99,7 +99,8 @@ func (p *GeneratorParams) validate() error {
 func (f *Flow) validate() error {
 	switch {
 	case f.Size < MinSize || f.Size > MaxSize:
-		return fmt.Errorf("size %d must be %d to %d bytes", f.Size, MinSize, MaxSize)
+		return fmt.Errorf("size %d must be %d to %d bytes: a page of the kernel holds no more; hosts on AF_XDP "+
+			"send longer frames", f.Size, MinSize, MaxSize)
 	case f.VID > 4094:
 		return fmt.Errorf("VLAN %d must be 0 to 4094", f.VID)
 	case f.PCP >= priorities:

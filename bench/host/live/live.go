@@ -16,9 +16,9 @@ package live
 import "sluice/internal/frame"
 
 const (
-	// MinSize and MaxSize bound a frame, in bytes without FCS. The kernel makes each frame in a
-	// page that also holds its metadata.
-	MinSize, MaxSize = 60, 3300
+	// MinSize and MaxSize bound a generated frame, in bytes without FCS. The kernel makes each
+	// frame in a page that also holds its metadata. A Sink receives frames of any length.
+	MinSize, MaxSize = 60, 3408
 
 	// MostFlows bounds the flows of a generator: the program may look at all of them for each
 	// frame.

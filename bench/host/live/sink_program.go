@@ -149,11 +149,19 @@ var sinking = struct {
 	meant: asm.R7, pauses: asm.R8, obeyed: asm.R9,
 }
 
+// frameLength is where the length of the frame is on the stack, in bytes from its end. The bounds
+// only cover the first buffer of a frame that has several.
+const frameLength = -8
+
 // beginParsing counts the bytes of the frame, whatever its type.
 func beginParsing(memory *xdprun.Shared, flows int) asm.Instructions {
 	r := sinking
 	return slices.Concat(
 		xdprun.Bounds(r.start, r.end, asm.R1),
+		asm.Instructions{
+			asm.FnXdpGetBuffLen.Call(),
+			asm.StoreMem(asm.R10, frameLength, asm.R0, asm.DWord),
+		},
 		xdprun.Now(r.now),
 		asm.Instructions{
 			xdprun.Point(r.bank, memory, 0),
@@ -162,8 +170,7 @@ func beginParsing(memory *xdprun.Shared, flows int) asm.Instructions {
 			asm.Mul.Imm(asm.R1, int32(bankWords(flows)*xdprun.WordSize)),
 			asm.Add.Reg(r.bank, asm.R1),
 			asm.Add.Imm(r.bank, sinkBanks*xdprun.WordSize),
-			asm.Mov.Reg(asm.R1, r.end),
-			asm.Sub.Reg(asm.R1, r.start),
+			asm.LoadMem(asm.R1, asm.R10, frameLength, asm.DWord),
 		},
 		xdprun.Increase(r.bank, headBytes, asm.R1, asm.R2),
 	)
@@ -213,8 +220,7 @@ func findFlow(flows int) asm.Instructions {
 			asm.Mul.Imm(asm.R1, trackWords*xdprun.WordSize),
 			asm.Add.Reg(r.track, asm.R1), // was the bank
 			asm.Add.Imm(r.track, headWords*xdprun.WordSize),
-			asm.Sub.Reg(r.end, r.start),
-			asm.Mov.Reg(r.length, r.end),
+			asm.LoadMem(r.length, asm.R10, frameLength, asm.DWord), // was the start
 		},
 		xdprun.LoadBE(asm.R1, r.stamp, sequenceAt, asm.DWord),
 		asm.Instructions{

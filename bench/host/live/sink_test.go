@@ -1,7 +1,6 @@
 package live
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -18,15 +17,9 @@ import (
 
 // testFrame returns a frame as a generator sends it.
 func testFrame(f Flow, seq uint64, scheduled, sent int64) []byte {
-	b := make([]byte, f.Size)
-	front, header, back := f.template()
-	copy(b, front[:])
-	stamp := b[header:]
-	binary.BigEndian.PutUint64(stamp[sequenceAt:], seq)
-	binary.BigEndian.PutUint64(stamp[scheduledAt:], uint64(scheduled))
-	binary.BigEndian.PutUint64(stamp[sentAt:], uint64(sent))
-	copy(stamp[lengthAt:], back[:])
-	return b
+	b := f.NewFrame(make([]byte, f.Size))
+	b.Stamp(seq, scheduled, sent)
+	return b.Bytes
 }
 
 // give runs the sink's program on a frame, without a device.

@@ -37,3 +37,28 @@ func (f *Flow) template() (front [frontWords * xdprun.WordSize]byte, header int,
 	be.PutUint32(back[:], uint32(f.Size-header))
 	return front, header, back
 }
+
+// TestFrame is a frame of a flow for senders other than a Generator.
+type TestFrame struct {
+	Bytes []byte
+	stamp []byte // the part of Bytes that is the stamp
+}
+
+// NewFrame writes a frame, which needs a Stamp, into the first Size bytes of b.
+func (f *Flow) NewFrame(b []byte) TestFrame {
+	front, header, back := f.template()
+	b = b[:f.Size]
+	clear(b)
+	copy(b, front[:])
+	copy(b[header+lengthAt:], back[:])
+	return TestFrame{Bytes: b, stamp: b[header : header+stampLength]}
+}
+
+// Stamp writes the sequence number, and the times in ns at which the frame should have been sent
+// and is sent.
+func (t *TestFrame) Stamp(seq uint64, scheduled, sent int64) {
+	be := binary.BigEndian
+	be.PutUint64(t.stamp[sequenceAt:], seq)
+	be.PutUint64(t.stamp[scheduledAt:], uint64(scheduled))
+	be.PutUint64(t.stamp[sentAt:], uint64(sent))
+}

@@ -83,6 +83,28 @@ func TestLongestFrames(t *testing.T) {
 	}
 }
 
+// TestJumboFrames: a sink counts frames that no generator makes, which have several buffers.
+func TestJumboFrames(t *testing.T) {
+	l := newLab(t)
+	host, peer := newNamespace(t, l, "host"), newNamespace(t, l, "peer")
+	const mtu = 9216
+	if err := l.Veth(host, hostDevice, peer, peerDevice, netns.MTU(mtu)); err != nil {
+		t.Fatal(err)
+	}
+	s := newSink(t, peer, peerDevice, SinkParams{Flows: 1})
+	const frames = 100
+	bytes := uint64(0)
+	for seq := range uint64(frames) {
+		f := flow(0, 0, mtu+headerMost-tagLength-int(seq)*90, 0)
+		inject(t, host, hostDevice, testFrame(f, seq, 0, 0))
+		bytes += uint64(f.Size)
+	}
+	until(t, "all frames", func() bool {
+		r := s.Read()
+		return r.Flows[0].Frames == frames && r.Flows[0].Bytes == bytes && r.Flows[0].Lost == 0
+	})
+}
+
 // lossyWire is an XDP program that forwards all frames to a device, except those whose sequence
 // number is a multiple of 8.
 func lossyWire(t *testing.T, n *netns.Namespace, from, to string) {

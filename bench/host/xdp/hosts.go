@@ -3,6 +3,7 @@ package xdp
 
 import (
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,8 +18,17 @@ const (
 	// full frames), the ring bridges 0.1 s in which the host's thread does not run.
 	HostBuffers = 16384
 	hostRing    = 8192
-	HostBuffer  = 2048 // bytes
 )
+
+// BufferSize returns the size in bytes of the buffers of hosts on devices with MTUs up to mtu
+// bytes: a page if frames do not fit half of one, so that they have fewer parts.
+func BufferSize(mtu int) int {
+	const half, page = 2048, 4096
+	if mtu > afxdp.BufferMTU(half) {
+		return page
+	}
+	return half
+}
 
 // Hosts are generators and sinks on AF_XDP that one thread steps.
 type Hosts struct {
@@ -28,9 +38,9 @@ type Hosts struct {
 	Active int // how many of List, from the first on, are stepped
 }
 
-// New allocates the memory for n hosts. It adds no hosts.
-func New(n int) (*Hosts, error) {
-	d, err := NewDevices(n)
+// New allocates the memory for n hosts on devices with MTUs up to mtu bytes. It adds no hosts.
+func New(n, mtu int) (*Hosts, error) {
+	d, err := NewDevices(n, BufferSize(mtu))
 	if err != nil {
 		return nil, err
 	}
@@ -39,12 +49,13 @@ func New(n int) (*Hosts, error) {
 
 // Add opens a device in the calling thread's network namespace and puts a host on it.
 func (h *Hosts) Add(device string, p host.Params) error {
-	p.Memory, p.BufferSize, p.First, p.Buffers = h.Memory.Bytes(), HostBuffer, len(h.List)*HostBuffers, HostBuffers
+	p.Memory, p.BufferSize = h.Memory.Bytes(), h.Memory.BufferSize()
+	p.First, p.Buffers = len(h.List)*HostBuffers, HostBuffers
 	port, err := h.Open(device)
 	if err != nil {
 		return err
 	}
-	p.Port = port
+	p.Port, p.Parts = port, port.Parts()
 	x, err := host.New(p)
 	if err != nil {
 		return err
@@ -56,10 +67,11 @@ func (h *Hosts) Add(device string, p host.Params) error {
 // Run steps the hosts in turn until stop, on its own thread on one CPU; at first it steps only the
 // first host. A negative CPU is any CPU.
 func (h *Hosts) Run(cpu int, stop <-chan struct{}) {
-	h.Loop.Run(cpu, stop, func(now int64) {
+	h.Loop.Run(cpu, stop, func(now int64) (work int) {
 		for _, x := range h.List[:h.Active] {
-			x.Step(now)
+			work += x.Step(now)
 		}
+		return work
 	})
 }
 
@@ -67,13 +79,15 @@ func (h *Hosts) Run(cpu int, stop <-chan struct{}) {
 type Loop struct {
 	Calls chan func(now int64) // run by the thread
 	Done  chan struct{}
+	Rest  time.Duration // how long the thread sleeps when there was nothing to do; 0: it never sleeps
 }
 
 // NewLoop returns a loop for Run.
 func NewLoop() Loop { return Loop{Calls: make(chan func(int64)), Done: make(chan struct{})} }
 
-// Run steps until stop, on its own thread on one CPU. A negative CPU is any CPU.
-func (l *Loop) Run(cpu int, stop <-chan struct{}, step func(now int64)) {
+// Run steps until stop, on its own thread on one CPU. A negative CPU is any CPU. step returns how
+// much it has done.
+func (l *Loop) Run(cpu int, stop <-chan struct{}, step func(now int64) (work int)) {
 	defer close(l.Done)
 	thread.Own(func() {
 		if cpu >= 0 {
@@ -89,8 +103,12 @@ func (l *Loop) Run(cpu int, stop <-chan struct{}, step func(now int64)) {
 				call(Monotonic())
 			default:
 			}
+			work := 0
 			for range 16 {
-				step(Monotonic())
+				work += step(Monotonic())
+			}
+			if work == 0 && l.Rest > 0 {
+				time.Sleep(l.Rest)
 			}
 		}
 	})
@@ -146,15 +164,15 @@ type Devices struct {
 	Ports  []*afxdp.Port
 }
 
-// NewDevices allocates the memory for n ports.
-func NewDevices(n int) (Devices, error) {
-	memory, err := umem.Map(n*HostBuffers, HostBuffer)
+// NewDevices allocates the memory for n ports, with HostBuffers buffers of size bytes each.
+func NewDevices(n, size int) (Devices, error) {
+	memory, err := umem.Map(n*HostBuffers, size)
 	return Devices{Memory: memory}, err
 }
 
 // Open opens a device in the calling thread's network namespace.
 func (d *Devices) Open(device string) (*afxdp.Port, error) {
-	port, err := afxdp.Open(afxdp.Config{Device: device, Memory: d.Memory.Bytes(), BufferSize: HostBuffer,
+	port, err := afxdp.Open(afxdp.Config{Device: device, Memory: d.Memory.Bytes(), BufferSize: d.Memory.BufferSize(),
 		RingSize: hostRing})
 	if err == nil {
 		d.Ports = append(d.Ports, port)

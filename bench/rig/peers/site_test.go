@@ -35,13 +35,13 @@ type site struct {
 	sw      *program.Running
 }
 
-// newSite makes namespaces for a switch and its hosts.
-func newSite(t *testing.T, ports int) *site {
+// newSite makes namespaces for a switch and its hosts, which options of their links are for.
+func newSite(t *testing.T, ports int, options ...netns.Option) *site {
 	t.Helper()
 	rigtest.Need(t)
 	programs, err := rig.Programs()
 	rigtest.Must(t, err)
-	s := &site{Site: program.NewSite(t, ports), program: filepath.Join(t.TempDir(), "sluice"),
+	s := &site{Site: program.NewSite(t, ports, options...), program: filepath.Join(t.TempDir(), "sluice"),
 		socket: program.SocketPath(t)}
 	rigtest.Must(t, os.WriteFile(s.program, programs["sluice"], 0o755))
 	t.Cleanup(func() { s.Net.Close(t) })
@@ -68,8 +68,14 @@ classes:
 metrics: {listen: none}
 control: {socket: %s}
 %s`, lossless, s.socket, more)
+	s.run(t, c.String())
+}
+
+// run runs the switch with a configuration.
+func (s *site) run(t *testing.T, configuration string) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
-	rigtest.Must(t, os.WriteFile(file, []byte(c.String()), 0o644))
+	rigtest.Must(t, os.WriteFile(file, []byte(configuration), 0o644))
 	s.sw = program.LaunchCommand(t, s.Home, exec.Command(s.program, "run", "-c", file))
 	s.sw.Await(1, "msg=forwarding")
 	s.sw.Await(len(s.Hosts), `msg="link changed"`, "up=true")

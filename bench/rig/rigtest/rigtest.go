@@ -5,6 +5,8 @@ package rigtest
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -27,6 +29,18 @@ func Need(t testing.TB) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: network namespaces and tap devices")
 	}
+}
+
+// Build builds a program of this project without shared libraries, and returns its path.
+func Build(t testing.TB, name string) (program string) {
+	t.Helper()
+	program = filepath.Join(t.TempDir(), name)
+	c := exec.Command("go", "build", "-pgo=off", "-ldflags", "-s -w", "-o", program, "sluice/cmd/"+name)
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return program
 }
 
 // Must fails the test on an error.
@@ -100,7 +114,7 @@ func Conserves(t testing.TB, get func() state.Switch) {
 			t.Errorf("%s: the driver delivered %d buffers twice, and completed %d twice", p.Name, p.GivenTwice,
 				p.CompletedTwice)
 		}
-		in += p.Received + p.FloodCopies - p.Control.Frames
+		in += p.Received + p.FloodCopies - p.Control.Frames - p.Own.Received
 		out += p.Sent + p.Dropped
 		for _, d := range p.Drops {
 			if d.Reason == "port_gone" {

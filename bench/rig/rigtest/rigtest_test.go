@@ -26,6 +26,9 @@ func TestConserves(t *testing.T) {
 		"a frame was not sent": {func(of *state.Switch) {
 			of.Ports[1].Dropped, of.Ports[1].Drops = 2, []state.Drop{{Reason: "port_gone", Frames: 1}}
 		}, 0},
+		"a frame was for the switch": {func(of *state.Switch) {
+			of.Ports[1].Received, of.Ports[1].Own.Received = 2, 2
+		}, 0},
 		"a frame is missing":      {func(of *state.Switch) { of.Ports[1].Sent-- }, 1},
 		"a buffer is missing":     {func(of *state.Switch) { of.Workers[0].Free-- }, 1},
 		"a cell is in use":        {func(of *state.Switch) { of.Workers[0].CellsInUse = 1 }, 1},

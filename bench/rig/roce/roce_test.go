@@ -14,25 +14,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// build builds sluice-lab as the Makefile does, without shared libraries.
-func build(t *testing.T) (program string) {
-	t.Helper()
-	if os.Getenv("SLUICE_RIG") != "1" {
-		t.Skip("takes a minute and fetches 150 MB the first time: make rig")
-	}
-	if os.Geteuid() != 0 {
-		t.Skip("needs root: network namespaces")
-	}
-	program = filepath.Join(t.TempDir(), "sluice-lab")
-	c := exec.Command("go", "build", "-pgo=off", "-ldflags", "-s -w", "-o", program, "sluice/cmd/sluice-lab")
-	c.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return program
-}
+	"sluice/bench/rig/rigtest"
+)
 
 // namespaces returns those that a process has made.
 func namespaces(t *testing.T, of *os.Process) []string {
@@ -67,9 +51,10 @@ type round struct {
 // command prepares the command, which the kernel ends with this thread, and so with the test.
 func command(ctx context.Context, t *testing.T, args ...string) (c *exec.Cmd, out, errs *bytes.Buffer) {
 	t.Helper()
+	rigtest.Need(t)
 	runtime.LockOSThread() // until the test ends
 	out, errs = new(bytes.Buffer), new(bytes.Buffer)
-	c = exec.CommandContext(ctx, build(t), append([]string{"roce"}, args...)...)
+	c = exec.CommandContext(ctx, rigtest.Build(t, "sluice-lab"), append([]string{"roce"}, args...)...)
 	c.Stdout, c.Stderr, c.SysProcAttr = out, errs, &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}
 	return c, out, errs
 }

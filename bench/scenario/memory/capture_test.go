@@ -8,6 +8,7 @@ import (
 
 	"sluice/internal/dataplane"
 	"sluice/internal/loopgap"
+	"sluice/internal/tap"
 	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/pmd/mem"
@@ -17,15 +18,15 @@ import (
 // has a budget of real time. The metric captured is the share of the frames, counted at both ports,
 // that was kept. If the capture is drained, its records are discarded.
 func BenchmarkPipelineCaptured(b *testing.B) {
-	both := dataplane.RX | dataplane.TX
-	everything := dataplane.TapParams{Ports: []dataplane.Direction{both, both}, Classes: 0xff}
+	both := tap.RX | tap.TX
+	everything := tap.Params{Ports: []tap.Direction{both, both}, Classes: 0xff}
 	drops, headers := everything, everything
 	drops.DropsOnly = true
 	headers.SnapLength = 64
 	for _, length := range []int{60, 1514} {
 		for _, c := range []struct {
 			name    string
-			tap     *dataplane.TapParams
+			tap     *tap.Params
 			drained bool
 		}{
 			{"nothing", nil, false}, {"drops", &drops, true}, {"headers", &headers, true},
@@ -38,7 +39,7 @@ func BenchmarkPipelineCaptured(b *testing.B) {
 	}
 }
 
-func benchmarkCaptured(b *testing.B, length int, tap *dataplane.TapParams, drained bool) {
+func benchmarkCaptured(b *testing.B, length int, tap *tap.Params, drained bool) {
 	memory, err := umem.Map(loopgap.Buffers, 2048)
 	if err != nil {
 		b.Fatal(err)

@@ -46,33 +46,42 @@ func BenchmarkGapsUnderLLDPStorm(b *testing.B) {
 	x := startLLDPStorm(b, memory)
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go x.control(stop, stopped)
-	x.slice(b, false) // the peer becomes known
-	x.slice(b, true)
+	compareGaps(b, func(storm bool) float64 { return x.slice(b, storm) }, func() {
+		close(stop)
+		<-stopped
+		x.collect()
+	})
+	x.check(b)
+	b.ReportMetric(float64(x.storm.sent.Load())/x.stormed.Seconds(), "LLDPDUs/s")
+}
+
+// compareGaps measures slices of a loop with a flood and without, which return the p99.99 of its
+// gaps in ns, in pairs of random order, and reports the medians and their ratio. It calls end
+// behind the last slice, and fails if memory has grown.
+func compareGaps(b *testing.B, slice func(flood bool) float64, end func()) {
+	slice(false) // peers become known
+	slice(true)
 	before := heapInUse()
 	var ratios []float64
-	var gaps [2][]float64 // p99.99, without and with
+	var gaps [2][]float64 // without and with
 	for b.Loop() {
 		var of [2]float64
 		first := rand.IntN(2)
-		for _, storm := range []int{first, 1 - first} {
-			of[storm] = x.slice(b, storm == 1)
-			gaps[storm] = append(gaps[storm], of[storm])
+		for _, flood := range []int{first, 1 - first} {
+			of[flood] = slice(flood == 1)
+			gaps[flood] = append(gaps[flood], of[flood])
 		}
 		ratios = append(ratios, of[1]/of[0])
 	}
-	close(stop)
-	<-stopped
-	x.collect()
+	end()
 	if after := heapInUse(); after > before+1<<20 {
 		b.Errorf("memory in use grew from %d to %d bytes", before, after)
 	}
-	x.check(b)
 	for i, name := range []string{"ns-without", "ns-with"} {
 		slices.Sort(gaps[i])
 		b.ReportMetric(gaps[i][len(gaps[i])/2], name)
 	}
 	reportRatios(b, "with/without", ratios)
-	b.ReportMetric(float64(x.storm.sent.Load())/x.stormed.Seconds(), "LLDPDUs/s")
 }
 
 // lldpStorm is a switch in memory, in real time, with its control plane.
@@ -81,14 +90,14 @@ type lldpStorm struct {
 	discovery *discovery.System
 	began     time.Time
 	start     int64 // ns, time of the switch when began
-	storm     *lldpSource
-	calm      *lldpSource
+	storm     *frameSource
+	calm      *frameSource
 	read      uint64
 	stormed   time.Duration // how long the storm lasted, in all
 }
 
-// lldpSource is a driver that receives LLDPDUs at a rate.
-type lldpSource struct {
+// frameSource is a driver that receives frames for the control plane at a rate.
+type frameSource struct {
 	*mem.Null
 	memory []byte
 	now    *int64
@@ -99,7 +108,7 @@ type lldpSource struct {
 }
 
 // Receive implements pmd.Port.
-func (l *lldpSource) Receive(burst []pmd.Desc) int {
+func (l *frameSource) Receive(burst []pmd.Desc) int {
 	due := 0
 	for ; due < len(burst) && l.due <= *l.now; due++ {
 		l.due += l.every
@@ -113,10 +122,16 @@ func (l *lldpSource) Receive(burst []pmd.Desc) int {
 	return n
 }
 
+// newFrameSource returns a driver without frames, which receives one every so many ns once it is
+// due.
+func newFrameSource(memory *umem.Memory, d *mem.Null, every int64) *frameSource {
+	return &frameSource{Null: d, memory: memory.Bytes(), every: every, due: math.MaxInt64, now: new(int64)}
+}
+
 func startLLDPStorm(b *testing.B, memory *umem.Memory) *lldpStorm {
 	x := &lldpStorm{}
-	source := func(d *mem.Null, every int64, numbers ...int) *lldpSource {
-		l := &lldpSource{Null: d, memory: memory.Bytes(), every: every, due: math.MaxInt64, now: new(int64)}
+	source := func(d *mem.Null, every int64, numbers ...int) *frameSource {
+		l := newFrameSource(memory, d, every)
 		for _, n := range numbers {
 			l.frames = append(l.frames, lldpduOf(b, n))
 		}
@@ -211,26 +226,39 @@ func (x *lldpStorm) control(stop <-chan struct{}, stopped chan<- struct{}) {
 
 func (x *lldpStorm) collect() {
 	now, names := x.now(), x.s.Names()
-	x.read += uint64(x.s.Punted(func(f punt.Frame) { x.discovery.Receive(now, names[f.Port], f.Bytes) }))
+	x.read += uint64(x.s.Punted(punt.LLDP, func(f punt.Frame) { x.discovery.Receive(now, names[f.Port], f.Bytes) }))
 	x.discovery.Advance(now)
 }
 
 // slice returns the p99.99 of the gaps in a second, in ns.
 func (x *lldpStorm) slice(b *testing.B, storm bool) float64 {
-	const length = time.Second
+	if storm {
+		x.stormed += gapSlice
+	}
+	return x.storm.gaps(b, x.s.Workers[0], x.now, storm, x.calm)
+}
+
+// gapSlice is how long gaps measures.
+const gapSlice = time.Second
+
+// gaps steps a worker for a slice, while the driver receives its frames or does not, and returns
+// the p99.99 of the gaps in ns. The worker has the others too.
+func (l *frameSource) gaps(b *testing.B, w *dataplane.Worker, clock func() int64, storm bool,
+	others ...*frameSource) float64 {
 	all := bench.NewTimes()
 	runtime.GC()
 	err := thread.OnCPU(0, func() {
-		w := x.s.Workers[0]
-		now := x.now()
-		if x.storm.due = math.MaxInt64; storm {
-			x.storm.due = now
-			x.stormed += length
+		now := clock()
+		if l.due = math.MaxInt64; storm {
+			l.due = now
 		}
-		for end := now + int64(length); now < end; {
-			*x.storm.now, *x.calm.now = now, now
+		for end := now + int64(gapSlice); now < end; {
+			*l.now = now
+			for _, o := range others {
+				*o.now = now
+			}
 			w.Step(now)
-			next := x.now()
+			next := clock()
 			all.Record(next-now, 1)
 			now = next
 		}
@@ -245,8 +273,8 @@ func (x *lldpStorm) slice(b *testing.B, storm bool) float64 {
 func (x *lldpStorm) check(b *testing.B) {
 	ports := x.s.Workers[0].Look(x.now()).Ports
 	punted := uint64(0)
-	for i, l := range map[int]*lldpSource{lldpStormPort: x.storm, lldpCalmPort: x.calm} {
-		c := ports[i].PortCounters
+	for i, l := range map[int]*frameSource{lldpStormPort: x.storm, lldpCalmPort: x.calm} {
+		c := ports[i].Port
 		rate, full := uint64(0), uint64(0)
 		for class := range dataplane.Priorities {
 			rate += c.Drops[drop.PuntRate][class]

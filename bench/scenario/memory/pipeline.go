@@ -13,6 +13,7 @@ import (
 
 	"sluice/bench"
 	"sluice/bench/bed"
+	"sluice/internal/budget"
 	"sluice/internal/dataplane"
 	"sluice/internal/loopgap"
 	"sluice/internal/thread"
@@ -226,7 +227,7 @@ func (b *busy) step() {
 func burstInFlight(length int) func(*dataplane.Params) {
 	return func(p *dataplane.Params) {
 		for i := range p.Ports {
-			p.Ports[i].InFlight = dataplane.BurstSize * length
+			p.Ports[i].InFlight = budget.Burst * length
 		}
 	}
 }

@@ -16,8 +16,9 @@ var TXOnly = bench.Scenario{
 	Name: "txonly",
 	Shows: "packets/s sent from memory into a veth device, by the transmitter and by an AF_XDP " +
 		"socket",
-	Peers: "testpmd net_af_xdp, mode txonly",
-	Run:   runTXOnly,
+	Peers:   "testpmd net_af_xdp, mode txonly",
+	Longest: 1518,
+	Run:     runTXOnly,
 }
 
 // Subjects.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -20,7 +21,8 @@ import (
 var Veth = bench.Scenario{
 	Name:  "veth",
 	Shows: "packets/s, loss and latency from one veth device to another: MRR, NDR, PDR, latency under load",
-	Peers: "testpmd net_af_xdp, Open vSwitch (DPDK, AF_XDP), the Linux bridge, an XDP redirect, a port over asavie/xdp",
+	Peers: "testpmd (net_af_xdp; net_af_packet with jumbo frames), Open vSwitch (DPDK, AF_XDP), the Linux " +
+		"bridge, an XDP redirect, a port over asavie/xdp",
 	Run: func(ctx context.Context, o bench.Options, r *bench.Report) error {
 		return (&veth{Options: o}).run(ctx, r)
 	},
@@ -31,7 +33,8 @@ var VethAlone = bench.Scenario{
 	Name: "veth-own",
 	Shows: "as veth, with a CPU for the transmitter alone, while worker and generator share the " +
 		"other",
-	Peers: "sluice's own socket, its worker on the same CPU",
+	Peers:   "sluice's own socket, its worker on the same CPU",
+	Longest: wireLength(live.MaxSize),
 	Run: func(ctx context.Context, o bench.Options, r *bench.Report) error {
 		v := &veth{Options: o, beat: bed.SharedBeat, forwarders: []bed.Forwarder{
 			bed.NewTransmitterSluice(bed.VethTransmitter, o.Program, bed.TransmitterOwnConfig),
@@ -106,16 +109,36 @@ func (v *veth) setDefaults(r *bench.Report) {
 	if len(v.lengths) == 0 {
 		v.lengths = lengths(&v.Options)
 	}
-	if len(v.forwarders) > 0 {
-		return
+	if len(v.forwarders) == 0 {
+		v.addForwarders(r)
 	}
+	for _, f := range v.forwarders {
+		if most, why := longest(f); most < slices.Max(v.lengths) {
+			r.Missing(fmt.Sprintf("%s, frames above %d B", f.Name(), wireLength(most)), why)
+		}
+	}
+}
+
+// addForwarders adds sluice and all peers that are installed.
+func (v *veth) addForwarders(r *bench.Report) {
 	v.forwarders = []bed.Forwarder{bed.NewSluice(v.Program)}
 	addIfPresent(v, r, "testpmd", bed.NewTestpmd)
+	if slices.Max(v.lengths) > ordinary {
+		addIfPresent(v, r, bed.TestpmdPacketsName, bed.NewTestpmdPackets)
+	}
 	addIfPresent(v, r, bed.OpenVSwitchDPDKName, bed.NewOpenVSwitchDPDK)
 	addIfPresent(v, r, bed.OpenVSwitchAFXDPName, bed.NewOpenVSwitchAFXDP)
 	v.forwarders = append(v.forwarders, &bed.XDPRedirect{}, &bed.LinuxBridge{}, bed.NewBaseline(v.Lab),
 		bed.NewTransmitterSluice(bed.VethTransmitter, v.Program, bed.TransmitterConfig))
 	v.lossless = true
+}
+
+// longest returns the longest frame that a forwarder takes, in bytes without FCS, and why.
+func longest(f bed.Forwarder) (bytes int, why string) {
+	if l, ok := f.(bed.Limited); ok {
+		return l.Longest()
+	}
+	return math.MaxInt, ""
 }
 
 // addIfPresent adds a peer, or reports it as missing.
@@ -126,6 +149,9 @@ func addIfPresent[F bed.Forwarder](v *veth, r *bench.Report, name string, peer f
 		r.Missing(name, err.Error())
 	}
 }
+
+// ordinary is the longest frame of ordinary Ethernet, in bytes without FCS.
+const ordinary = 1514
 
 // lengths returns the frame lengths to measure, in bytes without FCS.
 func lengths(o *bench.Options) (all []int) {
@@ -138,7 +164,7 @@ func lengths(o *bench.Options) (all []int) {
 	case o.Quick:
 		return []int{60}
 	}
-	return []int{60, 508, 1514}
+	return []int{60, 508, ordinary}
 }
 
 // Metrics of a forwarder, besides latency.
@@ -252,6 +278,14 @@ func (v *veth) explain(r *bench.Report) {
 	r.Note("In copy mode, the kernel makes an skb of each frame sent: most of a frame's time is "+
 		"the kernel's, for every forwarder (%s, %s). There was no network adapter: nothing here "+
 		"says how fast a forwarder is on one.", metricProgram, metricKernel)
+	if slices.Max(v.lengths) > live.MaxSize {
+		r.Note("The generator in the kernel makes frames of up to %d B. A thread sends longer ones "+
+			"through packet sockets, out of memory that it shares with the kernel. The kernel copies each of them "+
+			"twice on the generator's CPU, up to the forwarder's device, so that the generator is often the "+
+			"bottleneck.", wireLength(live.MaxSize))
+		r.Note("%s is testpmd over packet sockets, since DPDK's AF_XDP driver takes no frames of several buffers.",
+			bed.TestpmdPacketsName)
+	}
 }
 
 // addVersions adds the versions that forwarders have reported.
@@ -267,8 +301,8 @@ func (v *veth) addVersions(r *bench.Report) {
 func (v *veth) table(r *bench.Report) {
 	t := bench.Table{
 		Title: "Medians",
-		Head: []string{"frame", "forwarder", "MRR kpps", "NDR kpps", "PDR kpps", "NDR/MRR", "program ns", "kernel ns",
-			"p50 µs", "p99 µs", "p99.99 µs at " + commonLoad.name},
+		Head: []string{"frame", "forwarder", "MRR kpps", "MRR Gbit/s", "NDR kpps", "PDR kpps", "NDR/MRR", "program ns",
+			"kernel ns", "p50 µs", "p99 µs", "p99.99 µs at " + commonLoad.name},
 	}
 	names := []string{vethLossless}
 	for i := range v.forwarders {
@@ -281,7 +315,8 @@ func (v *veth) table(r *bench.Report) {
 				metric, format string
 				unit           float64
 			}{
-				{metricMRR, "%.0f", 1e3}, {metricNDR, "%.0f", 1e3}, {metricPDR, "%.0f", 1e3}, {metricNDRMRR, "%.3f", 1},
+				{metricMRR, "%.0f", 1e3}, {metricMRR, "%.2f", 1e9 / float64(8*length)}, {metricNDR, "%.0f", 1e3},
+				{metricPDR, "%.0f", 1e3}, {metricNDRMRR, "%.3f", 1},
 				{metricProgram, "%.0f", 1}, {metricKernel, "%.0f", 1}, {latencyMetric(commonLoad, "p50"), "%.1f", 1e3},
 				{latencyMetric(commonLoad, "p99"), "%.1f", 1e3}, {latencyMetric(commonLoad, "p99.99"), "%.1f", 1e3},
 			} {
@@ -312,7 +347,7 @@ func (v *veth) takeTurns(ctx context.Context, r *bench.Report, length, round int
 	measure func(ctx context.Context, t *turn) error) error {
 	for i := range bench.Turns(round, len(v.forwarders)) {
 		t := &turn{veth: v, report: r, forwarder: v.forwarders[i], length: length, round: round}
-		if r.IsAbsent(t.forwarder.Name()) {
+		if most, _ := longest(t.forwarder); length > most || r.IsAbsent(t.forwarder.Name()) {
 			continue
 		}
 		err := t.take(ctx, measure)

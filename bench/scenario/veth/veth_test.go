@@ -2,6 +2,7 @@ package veth
 
 import (
 	"context"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,6 +64,34 @@ func TestVethGoesOn(t *testing.T) {
 	if len(r.Values(name, of(metricMRR, 60))) != 1 ||
 		len(r.Values(name, of(latencyMetric(commonLoad, "p50"), 60))) != 1 {
 		t.Errorf("%+v", r.Results)
+	}
+}
+
+// limited is an XDPRedirect that claims to take only short frames.
+type limited struct{ bed.XDPRedirect }
+
+func (*limited) Name() string           { return "limited" }
+func (*limited) Longest() (int, string) { return 60, "it takes no others" }
+
+// TestVethJumbo measures sluice with frames of several buffers beside a forwarder that takes them
+// and one that does not.
+func TestVethJumbo(t *testing.T) {
+	benchtest.NeedRoot(t)
+	const length = 9014
+	v := veth{lengths: []int{60, length}, lossless: true,
+		forwarders: []bed.Forwarder{bed.NewSluice(os.Args[0]), &limited{}, &bed.XDPRedirect{}}}
+	s := bench.Scenario{Name: "veth", Run: func(ctx context.Context, o bench.Options, r *bench.Report) error {
+		v.Options = o
+		return v.run(ctx, r)
+	}}
+	r := benchtest.Measure(t, s, bench.Options{Program: os.Args[0], Lab: os.Args[0], Quick: true, Trials: 1})
+	for _, name := range []string{"sluice", "xdp_redirect", vethLossless} {
+		highest(t, r, name, of(metricMRR, length))
+	}
+	wantNone(t, r, vethLossless, of(metricLost, length), anyDisturbed)
+	if len(r.Absent) != 1 || !strings.Contains(r.Absent["limited, frames above 64 B"], "no others") ||
+		len(r.Values("limited", of(metricMRR, 60))) != 1 || len(r.Values("limited", of(metricMRR, length))) != 0 {
+		t.Errorf("absent: %v; %+v", r.Absent, r.Results)
 	}
 }
 
@@ -219,9 +248,17 @@ func TestTransmitterConfig(t *testing.T) {
 }
 
 func TestWireConfig(t *testing.T) {
-	c, err := config.Parse("test", []byte(bed.WireConfig(bed.Site{Devices: []string{"s0", "s1"}, CPU: 1})))
+	site := bed.Site{Devices: []string{"s0", "s1"}, CPU: 1, MTU: 1500}
+	c, err := config.Parse("test", []byte(bed.WireConfig(site)))
 	if err != nil {
 		t.Fatal(err)
+	}
+	site.MTU = 9000
+	for _, text := range []string{bed.WireConfig(site), bed.LosslessWireConfig(10e9)(site)} {
+		if jumbo, err := config.Parse("test", []byte(text)); err != nil || jumbo.Ports[1].MTU != 9000 ||
+			jumbo.Memory.BufferSize != 4096 || c.Memory.BufferSize != 2048 {
+			t.Errorf("%+v, %v", jumbo, err)
+		}
 	}
 	if len(c.Workers) != 1 || c.Workers[0] != 1 || c.Ports[0].Peer != 1 || c.Ports[1].Peer != 0 ||
 		c.Ports[1].Device != "s1" {

@@ -27,6 +27,8 @@ type Attack struct {
 	Seed uint64
 	Less int    // number of longest frames by which the headroom of every group is smaller than computed
 	Omit Tricks // tricks that the adversary does not use
+	// Jumbo draws an MTU above what a buffer holds, so that frames have up to six parts.
+	Jumbo bool
 }
 
 // Tricks is a set of tricks of the adversary.
@@ -101,7 +103,7 @@ const framesPerAttack = 6_000
 // switch for ever.
 func (a Attack) Run() (Result, error) {
 	rng := rand.New(rand.NewPCG(a.Seed, 0))
-	d, err := draw(rng)
+	d, err := draw(rng, a.Jumbo)
 	if err != nil {
 		return Result{}, err
 	}

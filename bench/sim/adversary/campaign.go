@@ -12,6 +12,7 @@ type Campaign struct {
 	Switches int
 	Less     int    // as in Attack
 	Omit     Tricks // likewise
+	Jumbo    bool   // likewise
 	Done     func() // called after each attack; may be nil
 }
 
@@ -70,7 +71,9 @@ func (c Campaign) Run(ctx context.Context) (Outcome, error) {
 	return c.sum(results[:end], errs[:end])
 }
 
-func (c Campaign) attack(seed uint64) Attack { return Attack{Seed: seed, Less: c.Less, Omit: c.Omit} }
+func (c Campaign) attack(seed uint64) Attack {
+	return Attack{Seed: seed, Less: c.Less, Omit: c.Omit, Jumbo: c.Jumbo}
+}
 
 func (c Campaign) sum(results []Result, errs []error) (Outcome, error) {
 	o := Outcome{Switches: len(results)}

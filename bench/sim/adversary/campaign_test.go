@@ -14,7 +14,17 @@ var (
 // docs/lossless.md, no lossless frame is lost, by the accounting or in a driver, no pause is
 // disregarded, and no port waits for longer than the budget of an iteration allows.
 func TestNothingLosslessIsLost(t *testing.T) {
-	o, err := Campaign{First: *first, Switches: *switches}.Run(t.Context())
+	losesNothing(t, Campaign{First: *first, Switches: *switches})
+}
+
+// TestNoJumboFrameIsLost does the same with frames of up to six parts.
+func TestNoJumboFrameIsLost(t *testing.T) {
+	losesNothing(t, Campaign{First: *first, Switches: max(1, *switches/4), Jumbo: true})
+}
+
+func losesNothing(t *testing.T, c Campaign) {
+	t.Helper()
+	o, err := c.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +40,17 @@ func TestNothingLosslessIsLost(t *testing.T) {
 // TestHeadroomIsNotFat: with headroom for one longest frame less, some switch loses a frame, even
 // if the adversary uses no trick but the ambush.
 func TestHeadroomIsNotFat(t *testing.T) {
-	o, err := Campaign{First: 1, Switches: 300, Less: 1}.Run(t.Context())
+	losesOneFrameLess(t, Campaign{First: 1, Switches: 300, Less: 1})
+}
+
+// TestJumboHeadroomIsNotFat does the same with frames of up to six parts.
+func TestJumboHeadroomIsNotFat(t *testing.T) {
+	losesOneFrameLess(t, Campaign{First: 1, Switches: 300, Less: 1, Jumbo: true})
+}
+
+func losesOneFrameLess(t *testing.T, c Campaign) {
+	t.Helper()
+	o, err := c.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +58,8 @@ func TestHeadroomIsNotFat(t *testing.T) {
 		t.Fatalf("%+v: the adversary has grown tame, or the headroom fat", o)
 	}
 	t.Logf("seed %d, also without %v: %+v", o.Loss.Seed, o.Loss.Omit, o.Loss.Result)
-	again, err := Campaign{First: o.Loss.Seed, Switches: 1, Less: 1}.Run(t.Context())
+	c.First, c.Switches = o.Loss.Seed, 1
+	again, err := c.Run(t.Context())
 	if err != nil || again.Loss == nil || again.Loss.Result != o.Loss.Result {
 		t.Errorf("the same seed again: %+v, %v", again, err)
 	}

@@ -9,9 +9,9 @@ import (
 
 	"sluice/cells/headroom"
 	"sluice/internal/config"
-	"sluice/internal/control"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
+	"sluice/internal/params"
 	"sluice/internal/prose"
 	"sluice/internal/umem"
 )
@@ -22,6 +22,7 @@ type drawn struct {
 	config *config.Config
 	memory *umem.Memory
 	params dataplane.Params
+	part   int // bytes of a frame that the drivers store in a buffer, if it goes on in another; 0: frames fit
 
 	lossless uint8   // priorities
 	gap      int64   // ns: the longest time between two polls of the same port by a worker
@@ -29,27 +30,27 @@ type drawn struct {
 	dense    []int   // by port: length of the frames that fill the most cells in a given time, bytes without FCS
 }
 
-const (
-	bufferSize = 2048
-	slot64     = 84 // wire bytes of a shortest frame
-)
+const slot64 = 84 // wire bytes of a shortest frame
 
 var errNone = errors.New("sim: no random configuration was accepted and met the assumptions of docs/lossless.md")
 
 // draw draws configurations until the switch accepts one. It then draws the loop's gap and the
 // peers' reaction time. Together these are the configured response, or the part of it that
 // docs/lossless.md promises for the size of the receive ring.
-func draw(rng *rand.Rand) (*drawn, error) {
+func draw(rng *rand.Rand, jumbo bool) (*drawn, error) {
 	for range 1000 {
-		d := &drawn{text: drawText(rng)}
+		d := &drawn{text: drawText(rng, jumbo)}
 		var err error
 		if d.config, err = config.Parse("adversary.yaml", []byte(d.text)); err != nil {
 			continue
 		}
+		if jumbo {
+			d.part = drawPart(rng, d.config.Memory.BufferSize)
+		}
 		if d.memory, err = umem.Map(d.config.Memory.Buffers, d.config.Memory.BufferSize); err != nil {
 			return nil, err
 		}
-		if d.params, err = control.Params(d.config, d.memory); err == nil && d.divide(rng) {
+		if d.params, err = params.Of(d.config, d.memory); err == nil && d.divide(rng) {
 			return d, nil
 		}
 		if err := d.memory.Close(); err != nil {
@@ -59,8 +60,16 @@ func draw(rng *rand.Rand) (*drawn, error) {
 	return nil, errNone
 }
 
+// drawPart draws the driver's part of a frame: that of AF_XDP with and without copying.
+func drawPart(rng *rand.Rand, bufferSize int) int {
+	if bufferSize == 2048 {
+		return 1664
+	}
+	return pick(rng, 3328, 3712)
+}
+
 // drawText returns the text of a configuration.
-func drawText(rng *rand.Rand) string {
+func drawText(rng *rand.Rand, jumbo bool) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	ports, workers := 2+rng.IntN(6), 1
@@ -71,7 +80,13 @@ func drawText(rng *rand.Rand) string {
 		workers = 1 + rng.IntN(min(ports, 3))
 	}
 	line("workers: [%s]", list(workers))
-	line("memory: {buffers: %d, cell: %dB}", 4096<<rng.IntN(4), pick(rng, 80, 160, 160, 240, 512, 2048))
+	if buffers := 4096 << rng.IntN(4); jumbo {
+		size := pick(rng, 2048, 4096)
+		line("memory: {buffers: %d, buffer_size: %dB, cell: %dB}", buffers, size,
+			pick(rng, 80, 160, 160, 512, map[int]int{2048: 1664, 4096: 3328}[size]))
+	} else {
+		line("memory: {buffers: %d, cell: %dB}", buffers, pick(rng, 80, 160, 160, 240, 512, 2048))
+	}
 	line("classes:")
 	drawClasses(rng, line)
 	line("ets: [{name: default, groups: [{pg: 0, cos: [0, 1, 2, 3, 4, 5, 6, 7], weight: 100}]}]")
@@ -85,6 +100,9 @@ func drawText(rng *rand.Rand) string {
 	line("ports:")
 	speed := pick(rng, "1G", "10G", "10G", "10G", "25G", "40G", "100G")
 	mtu := pick(rng, 1500, 1500, 68+rng.IntN(1800))
+	if jumbo {
+		mtu = pick(rng, 4200, 9000, 9216, 9216, 9500, 3700+rng.IntN(5801))
+	}
 	response := int64(between(rng, 5_000, 500_000))
 	inFlight := int(between(rng, 2_000, pick(rng, 4_000., 64_000.)))
 	shorter := rng.IntN(2) // whether lossless frames may be limited to a shorter length than others

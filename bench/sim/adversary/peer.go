@@ -17,7 +17,7 @@ type peer struct {
 	*world
 	port   int
 	wire   *mem.Wire
-	memory []byte // of its end of the wire: receive buffers and one send buffer
+	memory []byte // of its end of the wire: receive buffers and a send buffer for any frame
 	speed  int64  // bit/s
 
 	lineFree int64           // ps: when the line is free for the next frame
@@ -66,7 +66,11 @@ const (
 
 const (
 	shortest = 60 // bytes without FCS
-	never    = math.MaxInt64
+
+	receiveBuffers = 64
+	sendBuffer     = 16 << 10 // bytes
+	jumboMTU       = 10_000   // no frame is longer
+	never          = math.MaxInt64
 )
 
 // advance advances time for the peer and its wire.
@@ -164,11 +168,11 @@ func (p *peer) length(at int64, priority uint8) int {
 // slot returns how long a frame of length bytes without FCS takes on the wire, ps.
 func (p *peer) slot(length int) int64 { return int64(length+frame.WireOverhead) * 8e12 / p.speed }
 
-func (p *peer) buffer() []byte { return p.memory[len(p.memory)-bufferSize:] }
+func (p *peer) buffer() []byte { return p.memory[len(p.memory)-sendBuffer:] }
 
 // transmit sends the frame in the buffer. The wire copies it at once.
 func (p *peer) transmit(at int64, length int) {
-	d := [1]pmd.Desc{{Addr: uint64(len(p.memory) - bufferSize), Len: uint32(length)}}
+	d := [1]pmd.Desc{{Addr: uint64(len(p.memory) - sendBuffer), Len: uint32(length)}}
 	if p.wire.B.Transmit(d[:]) != 1 {
 		panic("sim: the wire takes no frame, although its line is free")
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"sluice/cells/headroom"
+	"sluice/internal/budget"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
@@ -88,13 +89,18 @@ func (w *world) close() {
 // plug connects a port to its peer.
 func (w *world) plug(port int) error {
 	c, ring := &w.config.Ports[port], w.params.Ports[port].Buffers
-	p := &peer{world: w, port: port, speed: int64(c.Speed), memory: make([]byte, 65*bufferSize)}
+	size := w.config.Memory.BufferSize
+	p := &peer{world: w, port: port, speed: int64(c.Speed), memory: make([]byte, receiveBuffers*size+sendBuffer)}
+	mtu := size - 64
+	if w.part > 0 {
+		mtu = jumboMTU
+	}
 	for n := range p.silent {
 		p.silent[n] = never
 	}
 	wire, err := mem.NewWire(
 		mem.Params{
-			Rate: c.Speed, Delay: delay(c), MTU: bufferSize - 64, Ring: max(ring, 64),
+			Rate: c.Speed, Delay: delay(c), MTU: mtu, Part: w.part, Ring: max(ring, receiveBuffers),
 			Fault: func(_ int64, toB bool, b []byte) mem.Fault { return p.fault(toB, b) },
 			Tap: func(at int64, toB bool, b []byte) {
 				if toB {
@@ -102,8 +108,7 @@ func (w *world) plug(port int) error {
 				}
 			},
 		},
-		mem.End{Memory: w.memory.Bytes(), Buffer: w.config.Memory.BufferSize},
-		mem.End{Memory: p.memory[:64*bufferSize], Buffer: bufferSize})
+		mem.End{Memory: w.memory.Bytes(), Buffer: size}, mem.End{Memory: p.memory[:receiveBuffers*size], Buffer: size})
 	if err != nil {
 		return fmt.Errorf("sim: port %d: %w", port, err)
 	}
@@ -112,8 +117,8 @@ func (w *world) plug(port int) error {
 
 func (w *world) join(p *peer, wire *mem.Wire) error {
 	p.wire = wire
-	for i := range 64 {
-		addr := [1]uint64{uint64(i * bufferSize)}
+	for i := range receiveBuffers {
+		addr := [1]uint64{uint64(i * w.config.Memory.BufferSize)}
 		wire.B.Fill(addr[:])
 	}
 	if parked := w.s.Parked(p.port); wire.A.Fill(parked) != len(parked) {
@@ -123,9 +128,22 @@ func (w *world) join(p *peer, wire *mem.Wire) error {
 	d := &driver{Port: wire.A, loop: l, peer: p}
 	l.drivers = append(l.drivers, d)
 	w.peers = append(w.peers, p)
-	w.plan.Links = append(w.plan.Links, dataplane.Link{Driver: d, Up: true, TXRing: w.params.Ports[p.port].Buffers,
-		MAC: [6]byte{2, 0, 0, 0, 1, byte(p.port)}})
+	link := dataplane.Link{Driver: d, Up: true, TXRing: w.params.Ports[p.port].Buffers,
+		MAC: [6]byte{2, 0, 0, 0, 1, byte(p.port)}}
+	if w.part > 0 {
+		w.drawSending(&link, &w.params.Ports[p.port])
+	}
+	w.plan.Links = append(w.plan.Links, link)
 	return nil
+}
+
+// drawSending draws how much a port's driver takes for sending: parts as they came, or only full
+// buffers; and a TX ring of any size, down to one with room for a single longest frame.
+func (w *world) drawSending(link *dataplane.Link, p *dataplane.PortParams) {
+	link.Parts = pick(w.rng, pmd.MaxParts, max(1, (p.MaxFrame+w.config.Memory.BufferSize-1)/w.config.Memory.BufferSize))
+	if least := dataplane.ControlBuffers + max(1, p.Parts); w.rng.IntN(3) == 0 {
+		link.TXRing = min(link.TXRing, least+w.rng.IntN(32))
+	}
 }
 
 // delay returns the delay of a port's cable, ns, which does not exceed the value in the headroom.
@@ -235,7 +253,7 @@ func (l *loop) allowed(ns, between int64) int64 {
 
 // budget returns how many frames an iteration of the worker handles: at least a burst of each port.
 func (l *loop) budget() int {
-	return max(l.params.Budget, int(dataplane.LeastResponse(len(l.drivers))/(4*dataplane.FrameCost)))
+	return max(l.params.Budget, int(budget.LeastResponse(len(l.drivers))/(4*budget.FrameCost)))
 }
 
 // pass advances time by ns for other workers and the peers.
@@ -276,14 +294,26 @@ func (d *driver) Receive(burst []pmd.Desc) int {
 	d.inject()
 	n := d.Port.Receive(burst)
 	d.look()
+	head := true
 	for _, desc := range burst[:n] {
 		var h frame.Header
-		if frame.Parse(l.memory.Frame(desc.Addr, desc.Len), &h) == frame.OK && h.Type != frame.TypeMACControl {
+		if head && frame.Parse(l.memory.Frame(desc.Addr, desc.Len), &h) == frame.OK && h.Type != frame.TypeMACControl {
 			d.peer.rx[h.PCP]++
 		}
+		head = desc.Options&pmd.Continued == 0
 	}
-	l.pass(int64(n) * l.cost)
+	l.pass(int64(ends(burst[:n])) * l.cost)
 	return n
+}
+
+// ends returns the number of frames in a burst.
+func ends(burst []pmd.Desc) (frames int) {
+	for _, d := range burst {
+		if d.Options&pmd.Continued == 0 {
+			frames++
+		}
+	}
+	return frames
 }
 
 // Waiting implements pmd.Port.
@@ -315,7 +345,7 @@ func (d *driver) Transmit(burst []pmd.Desc) int {
 	}
 	l := d.loop
 	l.maybe()
-	l.pass(int64(len(burst)) * l.cost / 2)
+	l.pass(int64(ends(burst)) * l.cost / 2)
 	var f pfc.Frame
 	if onPause := d.peer.onPause; onPause != nil && len(burst) == 1 {
 		if kind, _ := pfc.Decode(l.memory.Frame(burst[0].Addr, burst[0].Len), &f); kind == pfc.PFC {
