@@ -103,7 +103,8 @@ partial. A second interrupt, at least a second later, ends the run at once.`,
 	c.Flags().BoolVar(&b.Quick, "quick", false,
 		"exercise every part in the shortest run: shows that it works, not how fast it is")
 	c.Flags().IntSliceVar(&b.Sizes, "sizes", nil,
-		"frame sizes in veth, veth-own and txonly, `bytes` with FCS, 64 to 1518 (default 64,512,1518)")
+		"frame sizes, `bytes` with FCS: from 64 up to 9518 in veth, 3412 in veth-own, 1518 in txonly "+
+			"(default 64,512,1518)")
 	c.Flags().BoolVar(&b.Transmitter, "resident", false,
 		"send with a transmitter, on the worker's CPU, in the scenarios incast, hol and soak")
 	c.Flags().Uint64Var(&b.Seed, "seed", 1, "seed of all random choices")

@@ -30,7 +30,7 @@ func TestCaptureOfEverythingHoldsNothingUp(t *testing.T) {
 	d.sw, err = startDemoSwitch(l, o)
 	program.Must(t, err)
 	t.Cleanup(func() { program.Must(t, d.sw.stop()) })
-	d.hosts, err = xdp.New(demoSenders + 1)
+	d.hosts, err = xdp.New(demoSenders+1, 1500)
 	program.Must(t, err)
 	t.Cleanup(func() { program.Must(t, d.hosts.Close()) })
 	program.Must(t, d.addHosts())

@@ -35,6 +35,7 @@ type demoOptions struct {
 	duration    time.Duration
 	speed       string
 	size        int
+	mtu         int // of all devices; 0: 1500, and all frames have the size
 	noPFC       bool
 	dcbx        string // dcbxOn, dcbxOff, or empty: the switch does not speak it
 	transmitter bool   // the transmitter sends at the switch's ports
@@ -59,6 +60,7 @@ Ends with a verdict. The exit code is 0 only if CoS 3 lost nothing, CoS 0 lost f
 sent XOFF and XON, and every flow kept its order; otherwise it is 1.`,
 		Example: `  sluice-lab demo
   sluice-lab demo --no-pfc --duration 3s   # the lossless class loses frames, too
+  sluice-lab demo --mtu 9216               # frames from the shortest to the longest of jumbo ports
   sluice-lab demo --dcbx on                # the hosts learn from the switch where to honour PFC
   sluice-lab demo --dcbx off --duration 3s # hosts without DCBX: the lossless class loses frames, too
   sluice-lab demo --resident               # a program in the kernel sends, without a socket buffer per frame`,
@@ -85,6 +87,8 @@ sent XOFF and XON, and every flow kept its order; otherwise it is 1.`,
 	c.Flags().DurationVar(&o.duration, "duration", 12*time.Second, "how long to send")
 	c.Flags().StringVar(&o.speed, "speed", "1G", "speed of all ports")
 	c.Flags().IntVar(&o.size, "size", 1496, "frame size in bytes, without FCS")
+	c.Flags().IntVar(&o.mtu, "mtu", 0,
+		"MTU of all ports, up to 9500; frames then have all sizes up to the longest, in turn (default 1500 and --size)")
 	c.Flags().BoolVar(&o.noPFC, "no-pfc", false, "turn PFC off: then the lossless class loses frames, too")
 	c.Flags().StringVar(&o.dcbx, "dcbx", "",
 		"on: hosts learn from the switch where to honour PFC; off: the same switch, hosts without DCBX and PFC")
@@ -97,6 +101,13 @@ sent XOFF and XON, and every flow kept its order; otherwise it is 1.`,
 
 // check rejects flags that contradict each other.
 func (o *demoOptions) check(given *pflag.FlagSet) error {
+	const least, most = 576, 9500 // of RFC 791, and of a port
+	switch {
+	case given.Changed("mtu") && given.Changed("size"):
+		return errors.New("with --mtu, frames have all sizes: leave out --mtu or --size")
+	case given.Changed("mtu") && (o.mtu < least || o.mtu > most):
+		return fmt.Errorf("--mtu %d: choose %d to %d", o.mtu, least, most)
+	}
 	if o.noPFC && given.Changed("dcbx") {
 		return errors.New("--no-pfc leaves DCBX nothing to agree on: leave out --no-pfc or --dcbx")
 	}
@@ -127,7 +138,7 @@ func runDemo(ctx context.Context, o demoOptions, out io.Writer) (r demoResult, e
 		return r, err
 	}
 	defer func() { err = errors.Join(err, d.sw.stop()) }()
-	if d.hosts, err = xdp.New(demoSenders + 1); err != nil {
+	if d.hosts, err = xdp.New(demoSenders+1, d.mtu); err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, d.hosts.Close()) }()
@@ -152,7 +163,7 @@ func (d *demo) addHosts() error {
 		p := host.Params{
 			MAC: demoMAC(i), Speed: d.sw.config.Ports[i].Speed, InFlight: 64 << 10,
 			CatchUp: int64(2 * time.Millisecond),
-			Flows:   demoFlows(i, d.size), Priorities: 1 << demoLossless,
+			Flows:   demoFlows(i, d.sizes()), Priorities: 1 << demoLossless,
 		}
 		if err := d.negotiate(i, &p); err != nil {
 			return err
@@ -165,9 +176,21 @@ func (d *demo) addHosts() error {
 	return nil
 }
 
-func demoFlows(from, size int) []host.Flow {
-	flow := func(id uint32, to int, pcp uint8, size int) host.Flow {
-		return host.Flow{ID: id, Dst: demoMAC(to), VID: demoVLAN, PCP: pcp, Size: size}
+// sizes returns the lengths of frames, which take turns, in bytes without FCS.
+func (o *demoOptions) sizes() (all []int) {
+	if o.mtu == 0 {
+		return []int{o.size}
+	}
+	const header, tag = 14, 4
+	for size := host.MinSize; size < o.mtu+header; size += size/2 + 1 {
+		all = append(all, size)
+	}
+	return append(all, o.mtu+header+tag)
+}
+
+func demoFlows(from int, sizes []int) []host.Flow {
+	flow := func(id uint32, to int, pcp uint8, sizes ...int) host.Flow {
+		return host.Flow{ID: id, Dst: demoMAC(to), VID: demoVLAN, PCP: pcp, Sizes: sizes}
 	}
 	if from == demoSenders {
 		hello := flow(demoHello, 0, demoLossy, host.MinSize)
@@ -175,8 +198,8 @@ func demoFlows(from, size int) []host.Flow {
 		return []host.Flow{hello}
 	}
 	return []host.Flow{
-		flow(uint32(from), demoSenders, demoLossless, size),
-		flow(uint32(demoSenders+from), demoSenders, demoLossy, size),
+		flow(uint32(from), demoSenders, demoLossless, sizes...),
+		flow(uint32(demoSenders+from), demoSenders, demoLossy, sizes...),
 	}
 }
 
@@ -193,8 +216,8 @@ func (d *demo) traffic(ctx context.Context) error {
 	if err := d.agree(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintf(d.out, "%d senders at %s each into one port of %s, frames of %d bytes, PFC %s\n",
-		demoSenders, d.speed, d.speed, d.size, d.pfc())
+	fmt.Fprintf(d.out, "%d senders at %s each into one port of %s, frames of %s bytes, PFC %s\n",
+		demoSenders, d.speed, d.speed, span(d.sizes()), d.pfc())
 	for began := time.Now(); time.Since(began) < d.duration; {
 		if err := cli.Sleep(ctx, min(time.Second, d.duration-time.Since(began))); err != nil {
 			return err
@@ -205,6 +228,14 @@ func (d *demo) traffic(ctx context.Context) error {
 	}
 	d.hosts.StopSending()
 	return d.settle(ctx)
+}
+
+// span returns the least and the greatest of sizes that grow.
+func span(sizes []int) string {
+	if first, last := sizes[0], sizes[len(sizes)-1]; first < last {
+		return fmt.Sprintf("%d to %d", first, last)
+	}
+	return fmt.Sprint(sizes[0])
 }
 
 // settle waits until the target receives nothing more. Remaining frames may first have to wait for

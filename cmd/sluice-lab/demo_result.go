@@ -24,6 +24,10 @@ type lossResult struct {
 	SwitchDrops   uint64 `json:"switch_drops"`          // for any reason, including LosslessDrops
 	SwitchDrivers uint64 `json:"switch_ports"`          // between the switch's devices and its workers
 	HostDrivers   uint64 `json:"host_ports"`            // between the hosts' devices and the hosts
+
+	// GapMS is the longest time between two iterations of the worker, in ms. If the buffers
+	// of the ports do not last as long, frames are lost in the drivers.
+	GapMS float64 `json:"worker_gap_max_ms"`
 }
 
 // classResult counts frames end to end.
@@ -72,6 +76,9 @@ func (d *demo) result() (r demoResult, err error) {
 		return r, err
 	}
 	r.Where = lossResult{LosslessDrops: state.LosslessDrops(), HostDrivers: d.hosts.Lost()}
+	for _, w := range state.Workers {
+		r.Where.GapMS = max(r.Where.GapMS, float64(w.Gap.Max)/1e6)
+	}
 	for _, p := range state.Ports {
 		r.Where.SwitchDrivers += p.Driver.Lost()
 		r.Where.SwitchDrops += p.Dropped()
@@ -103,8 +110,8 @@ func (r demoResult) String() string {
 	where := ""
 	if r.Verdict != "pass" {
 		where = fmt.Sprintf("\ndropped by the switch: %d, %d of them lossless for lack of room; lost in the "+
-			"drivers of the switch: %d, of the hosts: %d",
-			r.Where.SwitchDrops, r.Where.LosslessDrops, r.Where.SwitchDrivers, r.Where.HostDrivers)
+			"drivers of the switch: %d, of the hosts: %d; longest gap of the switch's worker: %.1f ms",
+			r.Where.SwitchDrops, r.Where.LosslessDrops, r.Where.SwitchDrivers, r.Where.HostDrivers, r.Where.GapMS)
 	}
 	return fmt.Sprintf("%s%s: lossless lost %d of %d, lossy lost %d of %d, PFC frames sent %d (XOFF %d, XON %d), %s%s",
 		agreementTable(r.DCBX), r.Verdict, r.Lossless.Lost, r.Lossless.Sent, r.Lossy.Lost, r.Lossy.Sent,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"sluice/bench/host/xdp"
 	"sluice/bench/netns"
 	"sluice/internal/config"
 	"sluice/pmd/afxdp"
@@ -12,10 +13,11 @@ import (
 // demoConfiguration is the configuration of the demo's switch; the device at index i leads to host
 // i.
 const demoConfiguration = `
+memory: {buffer_size: %[5]dB}
 classes:
-  - {cos: [3], name: storage, lossless: true, share: 1MB, xon: 512KB, headroom: 8MB}
+  - {cos: [3], name: storage, lossless: true, share: 1MB, xon: 512KB, headroom: %[6]dMB}
   - {cos: [0], name: lan, share: 2MB, queue_limit: 1MB}
-pfc: {enabled: %t}
+pfc: {enabled: %[1]t}
 lldp: {enabled: %[2]t, system_name: demo}
 ports:
   - {device: port1, %[3]s}
@@ -31,10 +33,14 @@ func (o demoOptions) configuration() []byte {
 		tx, cpu = config.TXTransmitter, "worker"
 	}
 	port := fmt.Sprintf("speed: %s, tx: %s", o.speed, tx)
+	if o.mtu > 0 {
+		port += fmt.Sprintf(", mtu: %d", o.mtu)
+	}
 	if o.dcbx != "" {
 		port += ", flow_control: auto, dcbx: {version: auto}"
 	}
-	return fmt.Appendf(nil, demoConfiguration, !o.noPFC, o.dcbx != "", port, cpu)
+	size := xdp.BufferSize(o.mtu)
+	return fmt.Appendf(nil, demoConfiguration, !o.noPFC, o.dcbx != "", port, cpu, size, 8*size/2048)
 }
 
 // demoSwitch is the demo's switch, and the settings of its hosts' devices.

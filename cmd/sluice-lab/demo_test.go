@@ -111,17 +111,35 @@ func checkDemo(t *testing.T, o object) {
 }
 
 func TestDemo(t *testing.T)            { testDemo(t) }
+func TestDemoJumbo(t *testing.T)       { testDemo(t, "--mtu", "9216") }
 func TestDemoTransmitter(t *testing.T) { testDemo(t, "--resident") }
 
-func testDemo(t *testing.T, args ...string) {
-	args = append(args, "--duration", "4s")
+// runDemoAlone runs the demo until the machine leaves the worker its CPU, three times at most, and
+// returns the result and the exit code. On an idle machine, the worker's longest gap is 15 ms. The
+// buffers of a port last 49 ms; if the worker is away for longer, frames are lost before it.
+func runDemoAlone(t *testing.T, args ...string) (o object, code int) {
+	t.Helper()
 	if program.UnderRace() { // hosts this slow could not pause in time at full speed
 		args = append(args, "--speed", "100M")
 	}
-	p, made := startDemo(t, args...)
-	code := p.ExitCode()
-	var o object
-	p.Document(&o)
+	const away = 30 // ms
+	for range 3 {
+		p, made := startDemo(t, args...)
+		code, o = p.ExitCode(), nil
+		p.Document(&o)
+		expectGone(t, made)
+		where := func(name string) float64 { return o.number(t, "lost_where", name) }
+		gap := where("worker_gap_max_ms")
+		if gap < away || where("switch_ports") == 0 || where("switch_lossless_drops") > 0 {
+			break
+		}
+		t.Logf("the worker was away for %.1f ms: %v", gap, o)
+	}
+	return o, code
+}
+
+func testDemo(t *testing.T, args ...string) {
+	o, code := runDemoAlone(t, append(args, "--duration", "4s")...)
 	checkDemo(t, o)
 	if o["verdict"] != "pass" || o.number(t, "lossless", "lost") != 0 || code != 0 {
 		t.Errorf("exit code %d: %v", code, o)
@@ -130,7 +148,6 @@ func testDemo(t *testing.T, args ...string) {
 	if xoff == 0 || xon == 0 || frames < xoff+xon || o.number(t, "pfc", "paused_ms") <= 0 {
 		t.Errorf("PFC: %v", o["pfc"])
 	}
-	expectGone(t, made)
 }
 
 func TestDemoWithoutPFC(t *testing.T) {
@@ -167,14 +184,7 @@ func TestDemoDCBX(t *testing.T) {
 		{dcbxOff, "2s", cli.ExitFailure, "[no-peer [] []]"},
 	} {
 		t.Run(c.dcbx, func(t *testing.T) {
-			args := []string{"--dcbx", c.dcbx, "--duration", c.duration}
-			if program.UnderRace() { // as in testDemo
-				args = append(args, "--speed", "100M")
-			}
-			p, made := startDemo(t, args...)
-			code := p.ExitCode()
-			var o object
-			p.Document(&o)
+			o, code := runDemoAlone(t, "--dcbx", c.dcbx, "--duration", c.duration)
 			checkDemo(t, o)
 			lost, xoff := o.number(t, "lossless", "lost"), o.number(t, "pfc", "xoff")
 			if on := c.dcbx == dcbxOn; code != c.code || (lost == 0) != on || (xoff > 0) != on ||
@@ -191,15 +201,16 @@ func TestDemoDCBX(t *testing.T) {
 					t.Errorf("port %v: %s, want %s", at["port"], got, c.agreement)
 				}
 			}
-			expectGone(t, made)
 		})
 	}
 }
 
 func TestDemoRefuses(t *testing.T) {
 	for arguments, want := range map[string]string{
-		"--dcbx maybe":       "--dcbx maybe: choose on or off",
-		"--dcbx on --no-pfc": "leave out --no-pfc or --dcbx",
+		"--dcbx maybe":         "--dcbx maybe: choose on or off",
+		"--dcbx on --no-pfc":   "leave out --no-pfc or --dcbx",
+		"--mtu 9000 --size 64": "leave out --mtu or --size",
+		"--mtu 9501":           "--mtu 9501: choose 576 to 9500",
 	} {
 		c := command()
 		c.SetArgs(append([]string{"demo"}, strings.Fields(arguments)...))

@@ -144,7 +144,8 @@ func (o *genOptions) addFlags(f *pflag.FlagSet) {
 	f.Var(&o.mix, "mix",
 		"priorities and their shares of the frames in percent, such as 3:50,0:30,5:20; instead of --cos")
 	f.Var(&o.sizes, "sizes",
-		"bytes per frame, with FCS, used in turn: such as 64,512,1518, or imix (7 × 64, 4 × 570, 1 × 1518)")
+		"bytes per frame, with FCS, used in turn: such as 64,512,1518, or imix (7 × 64, 4 × 570, 1 × 1518), "+
+			"or imix-jumbo (imix and 1 × 4218, 1 × 9018)")
 	f.Uint64Var(&o.count, "count", 0, "frames to send from each device, all flows together; 0: no limit")
 	f.Var(&o.rate, "rate",
 		"rate of each device: bit/s such as 5G, packets/s such as 1Mpps, or a share of the line such as 50%")

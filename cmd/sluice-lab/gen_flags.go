@@ -72,20 +72,29 @@ type sizes struct {
 
 // imix is IMIX_v4_1, the Internet mix of FD.io CSIT: of 12 frames 7 have 64, 4 have 570 and 1 has
 // 1518 bytes. They are evenly mixed.
-const imix = "64,570,64,64,570,64,1518,64,570,64,64,570"
+//
+// imixJumbo adds a frame of 4218 bytes to each round, of RDMA with a path MTU of 4096 on an MTU of
+// 4200, and one of 9018, of an MTU of 9000.
+const (
+	imix      = "64,570,64,64,570,64,1518,64,570,64,64,570"
+	imixJumbo = "64,570,64,64,570,4218,64,1518,64,570,64,9018,64,570"
+)
 
 // Set implements pflag.Value.
 func (s *sizes) Set(text string) error {
 	list := text
-	if text == "imix" {
+	switch text {
+	case "imix":
 		list = imix
+	case "imix-jumbo":
+		list = imixJumbo
 	}
 	*s = sizes{text: text}
 	for field := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(field)
 		if err != nil || n < host.MinSize+frame.FCS || n > host.MaxSize+frame.FCS {
-			return fmt.Errorf("%q: write sizes of %d to %d bytes, with FCS, such as 64,512,1518, or imix", field,
-				host.MinSize+frame.FCS, host.MaxSize+frame.FCS)
+			return fmt.Errorf("%q: write sizes of %d to %d bytes, with FCS, such as 64,512,1518, imix or imix-jumbo",
+				field, host.MinSize+frame.FCS, host.MaxSize+frame.FCS)
 		}
 		s.bytes = append(s.bytes, n-frame.FCS)
 	}

@@ -36,6 +36,10 @@ func (o *genOptions) checkLive(given *pflag.FlagSet) error {
 	if len(o.sizes.bytes) > 1 {
 		return fmt.Errorf("--engine live does not support --sizes %s: give one size", &o.sizes)
 	}
+	if o.mode == "txonly" && o.sizes.bytes[0] > live.MaxSize {
+		return fmt.Errorf("--engine live makes frames of up to %d bytes, with FCS: use --engine %s for longer ones",
+			live.MaxSize+frame.FCS, engineXDP)
+	}
 	if given.Changed("mix") && !given.Changed("rate") {
 		return errors.New("--engine live sends as fast as possible without --rate: give a --rate for --mix to divide")
 	}

@@ -94,6 +94,40 @@ func reportOf(p *program.Running, n int) (r genReport) {
 	return r
 }
 
+// TestGenJumbo sends frames of all sizes up to the longest of an MTU of 9216 and of 9500 through
+// forwarders. Each byte must arrive: a sink checks them all.
+func TestGenJumbo(t *testing.T) {
+	for _, c := range []struct {
+		mtu         int
+		sizes, mode string
+	}{{9216, "imix-jumbo", "csum"}, {9500, "90,9518,3730,9522,1518", "noisy"}} {
+		s := program.NewSite(t, 2, netns.MTU(c.mtu))
+		target := program.AddressIn(t, s.Hosts[1], program.HostDevice)
+		sink := program.Launch(t, s.Hosts[1], "gen", "-d", program.HostDevice, "--mode", "rxonly",
+			"--stats-period", "1", "--json")
+		args := []string{"gen", "-d", "port1,port2", "--mode", c.mode, "--stats-period", "1", "--json"}
+		if c.mode == "csum" {
+			args = append(args, "--dst", "02:00:00:00:00:01,"+target)
+		}
+		forwarder := program.Launch(t, s.Home, args...)
+		sink.Await(1, "Port statistics")
+		forwarder.Await(1, "Port statistics")
+		sent := reportOf(program.Launch(t, s.Hosts[0], "gen", "-d", program.HostDevice, "--dst", target, "--sizes",
+			c.sizes, "--cos", "3", "--rate", "2Kpps", "--count", "1000", "--duration", "1s", "--json"), 1).Ports[0]
+		forwarder.Signal(unix.SIGINT)
+		sink.Signal(unix.SIGINT)
+		reportOf(forwarder, 2)
+		got := reportOf(sink, 1).Ports[0]
+		if sent.TXPackets != 1000 || len(got.Host.Received) != 1 || got.Host.Damaged > 0 {
+			t.Fatalf("MTU %d: sent %d frames, received %+v", c.mtu, sent.TXPackets, got)
+		}
+		if r := got.Host.Received[0]; r.Frames != 1000 || r.Bytes != sent.Host.Sent[0].Bytes ||
+			r.Missing+r.Reordered+r.Duplicates != 0 {
+			t.Errorf("MTU %d: sent %+v, received %+v", c.mtu, sent.Host.Sent[0], r)
+		}
+	}
+}
+
 // TestGenStorm checks that a host that injects pauses keeps its peer paused, and that the peer
 // supports a reaction delay.
 func TestGenStorm(t *testing.T) {
@@ -225,8 +259,9 @@ func TestGenRefuses(t *testing.T) {
 		"-d lo --rate 120%":                                     "a share of the line such as 50%",
 		"-d lo --rate fast":                                     "write bit/s such as 5G, packets/s such as 1Mpps",
 		"-d lo --rate 0pps":                                     "write bit/s such as 5G",
+		"-d lo --engine live --mode txonly --sizes 3413":        "up to 3412 bytes, with FCS: use --engine af_xdp",
 		"-d lo --sizes 63":                                      "64 to 10004 bytes, with FCS",
-		"-d lo --sizes 64,,128":                                 "with FCS, such as 64,512,1518, or imix",
+		"-d lo --sizes 64,,128":                                 "with FCS, such as 64,512,1518, imix or imix-jumbo",
 		"-d lo --mix 3:50,0:30":                                 "the shares add up to 80 %, not to 100",
 		"-d lo --mix 3:50,3:50":                                 "priority 3 is given twice",
 		"-d lo --mix 8:100":                                     "write a priority, 0 to 7",
@@ -267,7 +302,7 @@ func TestGenRefusesOnDevice(t *testing.T) {
 		"--mode txonly --pfc 9":                     "--pfc 9: priorities are 0 to 7",
 		"--mode txonly --vlan 4095":                 "VLAN 4095",
 		"--dcbx on --lldp-interval 5ms":             "--lldp-interval 5ms: LLDP interval of 0.005 s: set it to",
-		"--mode txonly --sizes 9000":                "to fit a buffer",
+		"--mode txonly --sizes 9000":                "port1 has an MTU of 1500, for frames of up to 1522 bytes",
 		"--mode flowgen --sizes 64":                 "must be 86",
 		"--mode flowgen --flows 5000":               "their numbers below 4096",
 		"--engine live --mode txonly --flow 256":    "their numbers below 256",

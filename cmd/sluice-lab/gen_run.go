@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"sluice/bench/host"
 	"sluice/bench/host/xdp"
+	"sluice/internal/frame"
 	"sluice/pmd/afxdp"
 )
 
@@ -121,13 +124,16 @@ func (o *genOptions) newStation() (station, error) {
 	if o.forwards() {
 		return o.newForwarding()
 	}
-	h, err := xdp.New(len(o.devices))
+	h, err := xdp.New(len(o.devices), o.mtu())
 	if err != nil {
 		return nil, err
 	}
 	h.Active = len(o.devices)
 	for i, device := range o.devices {
 		p, err := o.host(i)
+		if err == nil {
+			err = o.checkMTU(device)
+		}
 		if err == nil {
 			err = h.Add(device, p)
 		}
@@ -136,6 +142,31 @@ func (o *genOptions) newStation() (station, error) {
 		}
 	}
 	return &genHosts{Hosts: h, names: o.devices}, nil
+}
+
+// mtu returns the largest MTU of the devices, in bytes. A device that does not exist is not opened
+// either.
+func (o *genOptions) mtu() (mtu int) {
+	for _, device := range o.devices {
+		if i, err := net.InterfaceByName(device); err == nil {
+			mtu = max(mtu, i.MTU)
+		}
+	}
+	return mtu
+}
+
+// checkMTU rejects frames that are longer than a device sends.
+func (o *genOptions) checkMTU(device string) error {
+	const header, tag = 14, 4
+	i, err := net.InterfaceByName(device)
+	if err != nil || o.mode == "rxonly" { // a device that does not exist is reported when it is opened
+		return nil
+	}
+	if most, longest := i.MTU+header+tag, slices.Max(o.sizes.bytes); longest > most {
+		return fmt.Errorf("--sizes %d: %s has an MTU of %d, for frames of up to %d bytes: choose shorter ones, "+
+			"or set its MTU to %d", longest+frame.FCS, device, i.MTU, most+frame.FCS, longest-header)
+	}
+	return nil
 }
 
 // genHosts runs the modes that generate and sink.
@@ -215,12 +246,12 @@ type forwarding struct {
 
 func (o *genOptions) newForwarding() (_ station, err error) {
 	f := &forwarding{Loop: xdp.NewLoop(), names: o.devices}
-	if f.Devices, err = xdp.NewDevices(len(o.devices)); err != nil {
+	if f.Devices, err = xdp.NewDevices(len(o.devices), xdp.BufferSize(o.mtu())); err != nil {
 		return nil, err
 	}
 	p := host.ForwarderParams{
 		Mode: o.mode, Noise: o.noise, Burst: o.burst,
-		Memory: f.Memory.Bytes(), BufferSize: xdp.HostBuffer, Buffers: len(o.devices) * xdp.HostBuffers,
+		Memory: f.Memory.Bytes(), BufferSize: f.Memory.BufferSize(), Buffers: len(o.devices) * xdp.HostBuffers,
 	}
 	for i, device := range o.devices {
 		s, err := o.station(i)
@@ -239,7 +270,7 @@ func (o *genOptions) newForwarding() (_ station, err error) {
 }
 
 func (f *forwarding) Run(cpu int, stop <-chan struct{}) {
-	f.Loop.Run(cpu, stop, func(now int64) { f.forwarder.Step(now) })
+	f.Loop.Run(cpu, stop, f.forwarder.Step)
 }
 
 func (f *forwarding) ended() <-chan struct{} { return f.Done }

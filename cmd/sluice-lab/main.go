@@ -28,7 +28,7 @@ simulations, and benchmarks beside other switches. To run a switch, only sluice(
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Try it:", []*cobra.Command{demoCommand(), roceCommand(), genCommand()}},
+		{"Try it:", []*cobra.Command{demoCommand(), roceCommand(), genCommand(), fcfCommand(), enodeCommand()}},
 		{"Simulate and measure:", []*cobra.Command{simCommand(), benchCommand(), figuresCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})

@@ -28,6 +28,7 @@ and prints the seed and the attacks that were not needed for it. The same seed r
 With --less, every group has less headroom than computed; then some switch must lose a frame.`,
 		Example: `  sluice-lab sim adversary --switches 200
   sluice-lab sim adversary --switches 200 --less 1 --json
+  sluice-lab sim adversary --switches 200 --jumbo
   sluice-lab sim adversary --seed 171 --switches 1 --omit flaps,reloads`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c) },
@@ -36,6 +37,7 @@ With --less, every group has less headroom than computed; then some switch must 
 	f.IntVar(&o.switches, "switches", 200, "number of switches to attack")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of the first switch; the others have the seeds that follow")
 	f.IntVar(&o.less, "less", 0, "give every group this many longest frames less headroom than computed")
+	f.BoolVar(&o.jumbo, "jumbo", false, "draw MTUs up to 9500, so that frames have several parts")
 	f.StringSliceVar(&o.omit, "omit", nil, "attacks to leave out: "+strings.Join(adversary.AllTricks.Names(), ", "))
 	f.BoolVar(&o.json, "json", false, "print one JSON document")
 	cli.Complete(c, "omit", adversary.AllTricks.Names()...)
@@ -46,6 +48,7 @@ type adversaryOptions struct {
 	switches int
 	seed     uint64
 	less     int
+	jumbo    bool
 	omit     []string
 	json     bool
 }
@@ -59,7 +62,8 @@ func (o *adversaryOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return cli.Usage(fmt.Errorf("--omit: %w", err))
 	}
-	outcome, err := adversary.Campaign{First: o.seed, Switches: o.switches, Less: o.less, Omit: omit}.Run(c.Context())
+	campaign := adversary.Campaign{First: o.seed, Switches: o.switches, Less: o.less, Omit: omit, Jumbo: o.jumbo}
+	outcome, err := campaign.Run(c.Context())
 	if err != nil {
 		return err
 	}
@@ -89,6 +93,9 @@ func (o *adversaryOptions) print(w io.Writer, r *adversary.Outcome) error {
 	again := fmt.Sprintf("sluice-lab sim adversary --seed %d --switches 1", l.Seed)
 	if o.less > 0 {
 		again += fmt.Sprintf(" --less %d", o.less)
+	}
+	if o.jumbo {
+		again += " --jumbo"
 	}
 	if len(l.Omit) > 0 {
 		again += " --omit " + strings.Join(l.Omit, ",")

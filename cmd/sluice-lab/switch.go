@@ -39,7 +39,7 @@ func startSwitch(l *netns.Lab, c *config.Config, prepare func() error) (*labSwit
 			return nil, err
 		}
 		s.hosts = append(s.hosts, host)
-		if err := l.Veth(home, p.Device, host, hostDevice); err != nil {
+		if err := l.Veth(home, p.Device, host, hostDevice, netns.MTU(p.DeviceMTU())); err != nil {
 			return nil, err
 		}
 		if prepare == nil {

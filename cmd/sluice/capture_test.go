@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sluice/bench/netns"
 	"sluice/bench/program"
 	"sluice/internal/cli"
 	"sluice/pfc"
@@ -105,6 +107,53 @@ func TestCaptureOfDropsShowsTheReasons(t *testing.T) {
 		lines := tsharkFields(t, file, fmt.Sprintf(`frame.comment contains "reason=%s "`, reason), "frame.len")
 		if len(lines) == 0 || lines[0] != length {
 			t.Errorf("%s: %q", reason, lines)
+		}
+	}
+}
+
+// TestCaptureOfJumbo: a capture has every byte of frames of several parts, as received and as sent,
+// or with a snap length the first bytes.
+func TestCaptureOfJumbo(t *testing.T) {
+	socket := program.SocketPath(t)
+	_, p, one, two := newPlainPair(t, fmt.Sprintf(`
+memory: {buffer_size: 4096B}
+ports:
+  - {device: port1, speed: 1G, mtu: %[1]d, vlans: [100], pvid: 100}
+  - {device: port2, speed: 1G, mtu: %[1]d, vlans: [100], pvid: 100}
+control: {socket: %[2]s}
+`, jumboMTU, socket), netns.MTU(jumboMTU))
+	two.send(plainFrame(senderMAC, receiverMAC, 100, 60)) // to be learned
+	one.awaitReceived(1)
+	random, frames := rand.New(rand.NewPCG(5, 6)), [][]byte(nil)
+	for _, size := range jumboSizes {
+		f := plainFrame(receiverMAC, senderMAC, 100, size)
+		for i := 18; i < size; i++ {
+			f[i] = byte(random.Uint32())
+		}
+		frames = append(frames, f)
+	}
+	const snap = 200
+	for i, args := range [][]string{nil, {"--snaplen", fmt.Sprint(snap)}} {
+		file := filepath.Join(t.TempDir(), "jumbo.pcapng")
+		c := startCapture(t, p, i+1, socket, append([]string{"-w", file}, args...)...)
+		for n, f := range frames { // one by one, so that no frame is beyond the budget of an iteration
+			one.send(f)
+			two.awaitReceived(uint64(i*len(frames) + n + 1))
+		}
+		c.Signal(unix.SIGINT)
+		if code := c.ExitCode(); code != 0 {
+			t.Fatalf("exit code %d", code)
+		}
+		want := frames
+		if args != nil {
+			want = nil
+			for _, f := range frames {
+				want = append(want, f[:min(snap, len(f))])
+			}
+		}
+		for _, at := range []string{"port1", "port2"} {
+			filter := fmt.Sprintf("frame.interface_name == %q && vlan.id == 100", at)
+			expectFrames(t, at, framesIn(t, program.Tshark(t, file, filter, rawFrames...)), want, 0)
 		}
 	}
 }

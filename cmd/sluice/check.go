@@ -8,27 +8,31 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/config"
-	"sluice/internal/control"
 	"sluice/internal/memory"
+	"sluice/internal/params"
 	"sluice/internal/state"
 )
 
 func checkCommand() *cobra.Command {
 	var file string
-	var asJSON bool
+	var asJSON, running bool
 	c := &cobra.Command{
 		Use:   "check -c FILE",
 		Short: "Validate a configuration, and print what it means",
 		Long: `Reads a configuration as run does, validates it without touching a device, and prints
 what it means: ports, priority groups with their weights, queues, QoS domains,
-classes, memory, LLDP and DCBX.
+classes, memory, LLDP, DCBX and FIP snooping.
 
 If the file has errors, check prints all of them, each with its line, column and a fix, and ends
 with exit code 2.
 
 A note warns if this machine, or the control group of this process, has too little memory left: run
 would refuse to start here. Another one warns if the file is in a directory that holds much else,
-such as /etc: a confined switch can read all of it.`,
+such as /etc: a confined switch can read all of it.
+
+With --running, asks the switch that runs, at the control socket of the file, for its FCoE sessions,
+and notes which of them a reload of this file would end. If no switch answers there, check prints the
+rest and ends with exit code 1.`,
 		Example: `  sluice check -c switch.yaml
   sluice check -c examples/bridge.yaml --json   # for programs`,
 		Args: cobra.NoArgs,
@@ -37,18 +41,28 @@ such as /etc: a confined switch can read all of it.`,
 			if err != nil {
 				return err
 			}
-			if _, err := control.Params(configuration, nil); err != nil { // counts memory, allocates none
+			if _, err := params.Of(configuration, nil); err != nil { // counts memory, allocates none
 				return err
 			}
 			r := newCheckReport(configuration)
+			r.addParts(configuration)
 			r.addDCBX(configuration)
+			r.addFCoE(configuration)
+			var unasked error // what the file means is printed all the same
+			if running {
+				unasked = r.addEnding(c.Context(), configuration)
+			}
 			r.addMemory(configuration, memory.Read)
 			r.Notes = append(r.Notes, sharedNotes(configurationDirectories(configuration, file))...)
-			return r.print(c.OutOrStdout(), asJSON)
+			if err := r.print(c.OutOrStdout(), asJSON); err != nil {
+				return err
+			}
+			return unasked
 		},
 	}
 	configurationFlag(c, &file)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
+	c.Flags().BoolVar(&running, "running", false, "note which FCoE sessions of the running switch a reload would end")
 	return c
 }
 
@@ -62,6 +76,7 @@ type checkReport struct {
 	Classes []checkedClass   `json:"classes"`
 	Static  []checkedStatic  `json:"static,omitempty"`
 	LLDP    *checkedLLDP     `json:"lldp"` // null: it is off
+	FCoE    *checkedFCoE     `json:"fcoe"` // null: there is no FIP snooping
 	// that ports with DCBX tell their peers
 	Applications []state.Application `json:"applications,omitempty"`
 	Memory       checkedMemory       `json:"memory"`
@@ -73,6 +88,7 @@ type checkedPort struct {
 	Speed       uint64             `json:"speed"`
 	LinkSpeed   uint64             `json:"link_speed"` // used unless the device reports another rate
 	MTU         int                `json:"mtu"`
+	Parts       int                `json:"parts"` // maximum number of buffers that a frame occupies
 	Link        config.Link        `json:"link"`
 	VLANs       []string           `json:"vlans"`
 	PVID        uint16             `json:"pvid"`
@@ -87,6 +103,7 @@ type checkedPort struct {
 	Storm       checkedStorm       `json:"storm"`
 	Pause       *checkedPause      `json:"pause,omitempty"` // of ports that pause their peers
 	DCBX        *checkedDCBX       `json:"dcbx,omitempty"`  // of ports with DCBX
+	FCoE        *checkedPortFCoE   `json:"fcoe,omitempty"`  // of ports in FCoE VLANs
 }
 
 // checkedPause has the times that keep the lossless classes of a port lossless, in ns at the rate
@@ -216,7 +233,8 @@ func newCheckReport(c *config.Config) *checkReport {
 
 func newCheckedPort(c *config.Config, p *config.Port) checkedPort {
 	checked := checkedPort{
-		Device: p.Device, Speed: p.Speed, LinkSpeed: p.LinkSpeed, MTU: p.MTU, Link: p.Link, PVID: p.PVID,
+		Device: p.Device, Speed: p.Speed, LinkSpeed: p.LinkSpeed, MTU: p.MTU, Parts: p.Parts,
+		Link: p.Link, PVID: p.PVID,
 		ETS: p.ETSName, QoS: p.QoSName,
 		DefaultCoS: p.DefaultCoS, STag: p.STag, FlowControl: p.FlowControl, MACLimit: p.MACLimit,
 		Storm: checkedStorm(p.Storm),
@@ -235,11 +253,11 @@ func newCheckedPort(c *config.Config, p *config.Port) checkedPort {
 		checked.Wire = c.Ports[p.Peer].Device
 	}
 	if p.Pauses() {
-		ring := control.RingSize(c)
+		ring := params.RingSize(c)
 		checked.Pause = &checkedPause{
 			NS: int64(p.PauseTime(c.PFC.Quanta)), RefreshNS: int64(p.PauseTime(p.Refresh)),
 			ResponseNS: int64(p.Response),
-			LeastNS:    int64(control.LeastResponse(c, p)), Ring: ring, RingWaitsNS: int64(p.RingTime(ring)),
+			LeastNS:    int64(params.LeastResponse(c, p)), Ring: ring, RingWaitsNS: int64(p.RingTime(ring)),
 		}
 	}
 	return checked

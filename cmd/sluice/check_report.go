@@ -26,6 +26,7 @@ func (r *checkReport) print(w io.Writer, asJSON bool) error {
 	r.printLimits(t)
 	r.printStatic(t)
 	r.printDCBX(t)
+	r.printFCoE(t)
 	for i := range r.ETS {
 		r.ETS[i].print(t)
 	}

@@ -43,6 +43,24 @@ func TestCheckExamples(t *testing.T) {
 	}
 }
 
+// TestCheckPages checks that the configurations in documents are valid, and need no note.
+func TestCheckPages(t *testing.T) {
+	for _, page := range []string{"docs/dcbx.md", "docs/fcoe.md"} {
+		blocks := strings.Split(read(t, page), "```yaml\n")[1:]
+		if len(blocks) == 0 {
+			t.Errorf("%s has no configuration", page)
+		}
+		for _, block := range blocks {
+			text, _, closed := strings.Cut(block, "\n```\n")
+			var r checkReport
+			check(t, "-c", readable(t, text), "--json").Document(&r)
+			if !closed || !r.OK || len(r.Ports) < 2 || len(r.Notes) > 0 {
+				t.Errorf("%s: %+v\n%s", page, r, text)
+			}
+		}
+	}
+}
+
 // TestSwitchAHasItsName: neighbours of Huawei's example see the name of its switch.
 func TestSwitchAHasItsName(t *testing.T) {
 	c, err := config.Load("../../examples/switcha.yaml")

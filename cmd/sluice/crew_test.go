@@ -63,7 +63,14 @@ func flowToTarget(id uint32, from int, pcp uint8) host.Flow {
 // in number; Start starts more. Hosts that are not started receive nothing. flows are by port.
 func newCrew(t *testing.T, s program.Site, active int, ports []int, flows map[int][]host.Flow) *crew {
 	t.Helper()
-	h, err := xdp.New(len(ports))
+	return newCrewAt(t, s, slowSpeed, 1500, active, ports, flows)
+}
+
+// newCrewAt is newCrew for hosts of a speed, in bit/s, on devices with an MTU.
+func newCrewAt(t *testing.T, s program.Site, speed uint64, mtu, active int, ports []int,
+	flows map[int][]host.Flow) *crew {
+	t.Helper()
+	h, err := xdp.New(len(ports), mtu)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +86,7 @@ func newCrew(t *testing.T, s program.Site, active int, ports []int, flows map[in
 			}
 			c.settings = append(c.settings, func() error { return at.Do(settings.Restore) })
 			return h.Add(program.HostDevice, host.Params{
-				MAC: hostMAC(n), Speed: slowSpeed, InFlight: 64 << 10, CatchUp: int64(10 * time.Millisecond),
+				MAC: hostMAC(n), Speed: speed, InFlight: 64 << 10, CatchUp: int64(10 * time.Millisecond),
 				Flows: flows[n], Priorities: 1 << lossless,
 			})
 		})

@@ -12,9 +12,9 @@ import (
 	"sluice/internal/cli"
 	"sluice/internal/config"
 	"sluice/internal/console"
-	"sluice/internal/control"
 	"sluice/internal/doctor"
 	"sluice/internal/loopgap"
+	"sluice/internal/params"
 )
 
 func doctorCommand() *cobra.Command {
@@ -53,11 +53,11 @@ that switch. Exit code 1 if there is an error.`,
 				return err
 			}
 			p.Check = func(c *config.Config) error {
-				_, err := control.Params(c, nil)
+				_, err := params.Of(c, nil)
 				return err
 			}
 			if p.Config != nil {
-				p.Ring = control.RingSize(p.Config)
+				p.Ring = params.RingSize(p.Config)
 			}
 			r := doctor.Examine(doctor.This(worstGap), p)
 			if err := printFindings(c.OutOrStdout(), r, asJSON); err != nil {
@@ -123,7 +123,7 @@ func findTarget(ctx context.Context, file, socket string) (p doctor.Target, err 
 // report; failure to read it is an error of the command.
 func examined(c *config.Config, err error) (_ *config.Config, problem, other error) {
 	if err == nil {
-		_, err = control.Params(c, nil)
+		_, err = params.Of(c, nil)
 	}
 	var one *config.Error
 	if errors.As(err, &one) {

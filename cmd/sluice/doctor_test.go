@@ -138,7 +138,7 @@ func TestDoctorFixesDevices(t *testing.T) {
 			program.OnLink(t, s.Home, "port2", func(l netlink.Link) error { return netlink.LinkSetMTU(l, 1000) })
 		},
 		"MTU too large": func(t *testing.T, s program.Site) {
-			program.OnLink(t, s.Home, "port2", func(l netlink.Link) error { return netlink.LinkSetMTU(l, 3000) })
+			program.OnLink(t, s.Home, "port2", func(l netlink.Link) error { return netlink.LinkSetMTU(l, 40000) })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

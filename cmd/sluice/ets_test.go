@@ -16,17 +16,20 @@ const (
 	switchAVLAN = 2094
 	ipc         = 7 // CoS
 
+	// switchAFCoE is its FIP snooping. Tests with other traffic in its VLAN leave it out.
+	switchAFCoE = "fcoe:\n  instances:\n    - {name: FSB, vlan: 2094}\n"
+
 	etsPeriod = 6 * time.Second
 )
 
 // slowSwitchA adapts the example SwitchA to hosts that share their CPU and have no DCBX: it is
-// slower, uses the devices of a site, has PFC without an agreement, has headroom for two seconds of
-// a host's traffic, and has longer queues, so that none runs empty while its hosts wait for the
-// CPU. The address behind port1 is static.
+// slower, uses the devices of a site, has PFC without an agreement, no FIP snooping, headroom for
+// two seconds of a host's traffic, and longer queues, so that none runs empty while its hosts wait
+// for the CPU. The address behind port1 is static.
 func slowSwitchA(t *testing.T) string {
 	t.Helper()
 	text := example(t, switchAFile,
-		"10ge1-0-", "port", "mtu: 2158", "mtu: 1500",
+		"10ge1-0-", "port", "mtu: 2158", "mtu: 1500", switchAFCoE, "",
 		"speed: 10G", "speed: 20M", "flow_control: auto", "flow_control: pfc",
 		"cos: [3]\n    lossless: true", "cos: [3]\n    lossless: true\n    share: 2MB\n    headroom: 16MB",
 		"alpha: 1", "share: 16MB\n    queue_limit: 8MB")

@@ -19,10 +19,10 @@ import (
 	"sluice/bench/program"
 	"sluice/internal/cli"
 	"sluice/internal/config"
-	"sluice/internal/control"
 	"sluice/internal/dataplane"
 	"sluice/internal/ethtool"
 	"sluice/internal/frame"
+	"sluice/internal/params"
 	"sluice/pfc"
 	"sluice/pmd/afxdp"
 )
@@ -148,6 +148,14 @@ func TestKilled(t *testing.T) {
 	c := newCrew(t, s, 2, []int{1, 2}, map[int][]host.Flow{
 		1: {flow(1, 2, lossless), flow(2, 2, lossy)}, 2: {flow(3, 1, lossless), flow(4, 1, lossy)}})
 	text, _, _ := strings.Cut(slowSwitch, "  - {device: port3")
+	killUnderLoad(t, s, c, text, kills)
+	checkRestored(t, s, before, files)
+}
+
+// killUnderLoad kills a switch with two ports repeatedly while the hosts exchange flows 1 to 4, and
+// then runs one to its end.
+func killUnderLoad(t *testing.T, s program.Site, c *crew, text string, kills int) {
+	t.Helper()
 	var slowest time.Duration
 	for range kills {
 		p := program.StartSwitch(t, s.Home, text)
@@ -172,8 +180,7 @@ func TestKilled(t *testing.T) {
 	p := program.StartSwitch(t, s.Home, text)
 	c.more(20, 1, 2, 3, 4)
 	c.leave()
-	p.Stop()
-	checkRestored(t, s, before, files)
+	checkBuffers(t, text, p.Stop())
 }
 
 // TestKilledAndReconfigured kills a switch and starts one with other ports. A device that is no
@@ -334,12 +341,12 @@ func checkBuffers(t *testing.T, text string, r program.Report) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	params, err := control.Params(c, nil)
+	translated, err := params.Of(c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	kept := make([]int, len(r.Workers))
-	for _, p := range params.Ports {
+	for _, p := range translated.Ports {
 		kept[p.Worker] += p.Buffers + dataplane.OwnBuffers
 	}
 	for i, w := range r.Workers {
@@ -425,6 +432,13 @@ func TestDeviceGoesAndComes(t *testing.T) {
 	c := newCrew(t, s, 2, []int{1, 2}, map[int][]host.Flow{
 		1: {half(flow(1, 2, lossless)), half(flow(2, target, lossless))},
 		2: {half(flow(3, 1, lossless)), half(flow(4, target, lossless))}})
+	goAndCome(t, s, p, c, slowSwitch)
+}
+
+// goAndCome removes and restores the device of the target. The others exchange flows 1 and 3, and
+// send the target flows 2 and 4.
+func goAndCome(t *testing.T, s program.Site, p *program.Running, c *crew, text string) {
+	t.Helper()
 	c.more(50, 1, 3)
 	warm := c.received() // frames sent before the receivers were ready don't count
 	first, last := takeAway(t, s, p, c)
@@ -451,7 +465,7 @@ func TestDeviceGoesAndComes(t *testing.T) {
 		}
 	}
 	r := p.Stop()
-	checkBuffers(t, slowSwitch, r)
+	checkBuffers(t, text, r)
 	received, passed, drops := r.Class(lossless)
 	t.Logf("lossless: hosts sent %v, switch received %d, sent %d, dropped %v", sent, received, passed, drops)
 	if r.LosslessDrops > 0 || drops["port_gone"]+drops["port_down"] == 0 {
@@ -602,7 +616,7 @@ func TestPortIsTriedAgain(t *testing.T) {
 	program.OnLink(t, s.Home, "port2", mtu(1400))
 	program.OnLink(t, s.Home, "port2", netlink.LinkSetUp)
 	p.Await(1, `msg="port stays down"`, "mtu 1500 is more than the 1400 of device port2")
-	program.OnLink(t, s.Home, "port2", mtu(4000))
+	program.OnLink(t, s.Home, "port2", mtu(40000))
 	p.Await(1, `msg="port stays down"`, "the MTU is too large for the buffers")
 	lines := len(p.Log.Find([]string{"port=port2"}))
 	time.Sleep(2200 * time.Millisecond) // it retries every second

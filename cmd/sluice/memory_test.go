@@ -134,7 +134,7 @@ func captureInLimitedMemory(t *testing.T, hidden bool) {
 	program.Must(t, os.WriteFile(filepath.Join(group.directory, group.limit), fmt.Append(nil, group.taken()+left),
 		0o600))
 	whole := program.Launch(t, nil, "capture", "--socket", socket, "-w", filepath.Join(t.TempDir(), "whole.pcapng"))
-	checkRefusal(t, whole, cli.ExitFailure, []string{"the capture needs 36 MiB of memory",
+	checkRefusal(t, whole, cli.ExitFailure, []string{"the capture needs 37 MiB of memory",
 		"control group /sluice-test-", "MiB left of ", "--snaplen ", "MemoryMax="})
 	_, rest, _ := strings.Cut(strings.Join(whole.Log.All(), "\n"), "sluice capture --snaplen ")
 	most, _, _ := strings.Cut(rest, ")")

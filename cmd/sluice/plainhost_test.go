@@ -42,16 +42,18 @@ type plainHost struct {
 
 // newPlainPair runs a switch between two plain hosts, on port1 and port2. It skips the test if
 // tshark is not installed.
-func newPlainPair(t *testing.T, text string) (s program.Site, p *program.Running, one, two *plainHost) {
+func newPlainPair(t *testing.T, text string, options ...netns.Option) (s program.Site, p *program.Running,
+	one, two *plainHost) {
 	t.Helper()
-	s, p, hosts := newPlainHosts(t, 2, text)
+	s, p, hosts := newPlainHosts(t, 2, text, options...)
 	return s, p, hosts[0], hosts[1]
 }
 
 // newPlainHosts runs a switch with n plain hosts, the first on port1.
-func newPlainHosts(t *testing.T, n int, text string) (s program.Site, p *program.Running, hosts []*plainHost) {
+func newPlainHosts(t *testing.T, n int, text string, options ...netns.Option) (s program.Site, p *program.Running,
+	hosts []*plainHost) {
 	t.Helper()
-	s = program.NewSite(t, n)
+	s = program.NewSite(t, n, options...)
 	program.NeedTshark(t)
 	p = program.StartSwitch(t, s.Home, text)
 	for _, host := range s.Hosts {
@@ -161,6 +163,15 @@ func endCaptures(hosts ...*plainHost) {
 // frames returns the bytes of the captured frames that match a display filter, in order.
 func (h *plainHost) frames(filter string) (frames [][]byte) {
 	h.t.Helper()
+	return framesIn(h.t, h.Tshark(filter, rawFrames...))
+}
+
+// rawFrames has tshark print the bytes of frames, for framesIn.
+var rawFrames = []string{"-T", "jsonraw", "-j", "frame"}
+
+// framesIn returns the bytes of the frames in tshark's output.
+func framesIn(t *testing.T, output []byte) (frames [][]byte) {
+	t.Helper()
 	var packets []struct {
 		Source struct {
 			Layers struct {
@@ -168,14 +179,10 @@ func (h *plainHost) frames(filter string) (frames [][]byte) {
 			}
 		} `json:"_source"`
 	}
-	if err := json.Unmarshal(h.Tshark(filter, "-T", "jsonraw", "-j", "frame"), &packets); err != nil {
-		h.t.Fatal(err)
-	}
+	program.Must(t, json.Unmarshal(output, &packets))
 	for _, p := range packets {
 		b, err := hex.DecodeString(p.Source.Layers.Frame[0].(string))
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		program.Must(t, err)
 		frames = append(frames, b)
 	}
 	return frames

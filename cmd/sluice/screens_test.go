@@ -52,6 +52,11 @@ var documented = []struct{ args, says string }{
 	{"show lldp neighbors", "What neighbours say of themselves; with `--port` or `--detail`, all of it."},
 	{"show dcbx", "What the two ends of each link agreed; with `--port`, both ends side by side. [DCBX](dcbx.md) has " +
 		"examples."},
+	{"show fcoe", "FIP snooping, which is off here. [FCoE](fcoe.md) has examples of all its views."},
+	{"show fcoe sessions", "The FCoE sessions; with `--detail`, all of each."},
+	{"show fcoe enodes", "The hosts that have logged in."},
+	{"show fcoe fcfs", "The FCoE forwarders."},
+	{"show fcoe counters", "What FIP snooping refused, and which sessions ended, by reason."},
 	{"show config", "The configuration as the switch loaded it."},
 }
 

@@ -65,7 +65,8 @@ out; the first line is always that of the whole switch. The views that take each
   sluice show drops --nonzero       # what was dropped, and why
   sluice show queues --watch 500ms  # refresh every 500 ms, until interrupted
   sluice show pg --port eth0 --cos 3,4
-  sluice show dcbx --port eth0      # what both ends have, and what runs`,
+  sluice show dcbx --port eth0      # what both ends have, and what runs
+  sluice show fcoe                  # FCoE sessions, and what was refused`,
 		Args: o.interval,
 		RunE: func(c *cobra.Command, _ []string) error { return o.run(c, draw(show.Overview)) },
 	}
@@ -80,7 +81,7 @@ out; the first line is always that of the whole switch. The views that take each
 			RunE: func(c *cobra.Command, _ []string) error { return o.run(c, draw(v.view)) }})
 	}
 	c.AddCommand(showPortsCommand(&o), showDropsCommand(&o), showPFCCommand(&o), showWatermarksCommand(&o),
-		showConfigCommand(&o), showLLDPCommand(&o), showDCBXCommand(&o))
+		showConfigCommand(&o), showLLDPCommand(&o), showDCBXCommand(&o), showFCoECommand(&o))
 	for _, view := range c.Commands() {
 		declareFilters(view, "", &o.text.Filter)
 	}

@@ -454,7 +454,7 @@ func TestShowHelp(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	want := []string{"config", "dcbx", "drops", "ets", "fdb", "lldp", "pfc", "pfcwd", "pg", "ports", "queues",
+	want := []string{"config", "dcbx", "drops", "ets", "fcoe", "fdb", "lldp", "pfc", "pfcwd", "pg", "ports", "queues",
 		"watermarks", "workers"}
 	if !slices.Equal(names, want) {
 		t.Errorf("%v, want %v", names, want)

@@ -19,7 +19,8 @@ func startSwitchA(t *testing.T) (s program.Site, c *console.Client, hosts []*pro
 	t.Helper()
 	s = program.NewSite(t, 3)
 	socket := program.SocketPath(t)
-	text := example(t, switchAFile, "10ge1-0-", "port", "mtu: 2158", "mtu: 1500", "speed: 10G", "speed: 1G")
+	text := example(t, switchAFile, "10ge1-0-", "port", "mtu: 2158", "mtu: 1500", switchAFCoE, "",
+		"speed: 10G", "speed: 1G")
 	p := program.StartSwitch(t, s.Home, text+fmt.Sprintf("control: {socket: %s}\n", socket))
 	for i, at := range s.Hosts {
 		args := []string{"gen", "-d", program.HostDevice, "--engine", "live", "--dcbx", "on", "--lldp-interval", "1s",

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/bench/netns"
 	"sluice/bench/program"
 )
 
@@ -15,23 +16,25 @@ import (
 type thresholds struct {
 	cell, length         int // bytes; length without FCS
 	share, headroom, xon int // cells
+	mtu, buffer          int // bytes
 }
 
 // At 1 Mbit/s a pause of 65535 quanta lasts more than half a minute, so no pause expires or is
 // refreshed during a test.
 const thresholdsConfiguration = `
-memory: {buffers: 2048, buffer_size: 2048B, cell: %dB}
+memory: {buffers: 4096, buffer_size: %[6]dB, cell: %[1]dB}
 classes:
-  - {cos: [3], lossless: true, reserved: 0B, share: %dB, xon: %dB, headroom: %dB}
+  - {cos: [3], lossless: true, reserved: 0B, share: %[2]dB, xon: %[3]dB, headroom: %[4]dB}
   - {cos: [0, 1, 2, 4, 5, 6, 7], reserved: 0B}
 watchdog: {action: off}
 ports:
-  - {device: port1, speed: 1M, mtu: 128, in_flight: 2KB}
-  - {device: port2, speed: 1M, mtu: 128, in_flight: 2KB}
+  - {device: port1, speed: 1M, mtu: %[5]d, in_flight: 2KB}
+  - {device: port2, speed: 1M, mtu: %[5]d, in_flight: 2KB}
 `
 
 func (c thresholds) configuration() string {
-	return fmt.Sprintf(thresholdsConfiguration, c.cell, c.share*c.cell, c.xon*c.cell, c.headroom*c.cell)
+	return fmt.Sprintf(thresholdsConfiguration, c.cell, c.share*c.cell, c.xon*c.cell, c.headroom*c.cell,
+		c.mtu, c.buffer)
 }
 
 func (c thresholds) cellsOfFrame() int { return (c.length + c.cell - 1) / c.cell }
@@ -62,9 +65,12 @@ func (c thresholds) after(frames int) (l level) {
 // Shared memory causes no pause. The first cell of headroom pauses the sender with one PFC frame.
 // Nothing is dropped until the headroom is full; then the drop is at ingress.
 func TestThresholdsAreExact(t *testing.T) {
-	whole := thresholds{cell: 2048, length: 60, share: 8, headroom: 90, xon: 4}
+	whole := thresholds{cell: 2048, length: 60, share: 8, headroom: 90, xon: 4, mtu: 128, buffer: 2048}
 	// The fifth frame is partly in shared memory and partly in headroom.
-	parts := thresholds{cell: 64, length: 100, share: 9, headroom: 170, xon: 5}
+	parts := thresholds{cell: 64, length: 100, share: 9, headroom: 170, xon: 5, mtu: 128, buffer: 2048}
+	// The jumbo class of a Nexus 5000, whose headroom is 26,172 bytes or 409 cells for an MTU of
+	// 9216 and 300 m. The frames have three parts.
+	jumbo := thresholds{cell: 160, length: 9216 + 18, share: 1000, headroom: 409, xon: 500, mtu: 9216, buffer: 4096}
 	for _, c := range []struct {
 		thresholds
 		frames int
@@ -75,6 +81,9 @@ func TestThresholdsAreExact(t *testing.T) {
 		{whole, 98, level{shared: 8, headroom: 90, held: 98}},
 		{whole, 99, level{shared: 8, headroom: 90, held: 98, dropped: 1}},
 		{parts, 90, level{shared: 9, headroom: 169, held: 89, dropped: 1}},
+		{jumbo, 17, level{shared: 17 * 58, held: 17}},
+		{jumbo, 18, level{shared: 1000, headroom: 44, held: 18}},
+		{jumbo, 25, level{shared: 1000, headroom: 392, held: 24, dropped: 1}},
 	} {
 		t.Run(fmt.Sprintf("cell=%d/frames=%d", c.cell, c.frames), func(t *testing.T) {
 			if l := c.after(c.frames); l != c.want {
@@ -87,10 +96,14 @@ func TestThresholdsAreExact(t *testing.T) {
 
 // fill sends n frames to a paused host and then resumes it.
 func (c thresholds) fill(t *testing.T, n int) {
-	s, p, one, two := newPlainPair(t, c.configuration())
-	frames := testFrames(rand.New(rand.NewPCG(uint64(n), 0)), n, 3)
+	s, p, one, two := newPlainPair(t, c.configuration(), netns.MTU(max(1500, c.mtu)))
+	random := rand.New(rand.NewPCG(uint64(n), 0))
+	frames := testFrames(random, n, 3)
 	for i, f := range frames {
-		frames[i] = append(f, make([]byte, c.length)...)[:c.length]
+		for len(f) < c.length {
+			f = append(f, byte(random.Uint32()))
+		}
+		frames[i] = f[:c.length]
 	}
 	greeted, told, passed := uint64(0), uint64(0), uint64(0) // frames: greetings each way, PFC, and of the class
 	// greet passes a frame in each direction; afterwards the switch has processed all frames before

@@ -9,19 +9,22 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/bench/netns"
 	"sluice/bench/program"
+	"sluice/internal/config"
 )
 
 // vlanConfiguration has two access ports and two trunks. Frames of class 5 leave port3 with PCP 6.
 const vlanConfiguration = `
+memory: {buffer_size: %[2]dB}
 classes:
   - {cos: [0, 1, 2, 3, 4, 5, 6, 7]}
 qos: [{name: marking, cos_to_pcp: {5: 6}}]
 ports:
-  - {device: port1, speed: 100M, link: access, pvid: 10, default_cos: 5}
-  - {device: port2, speed: 100M, link: trunk, pvid: 20, vlans: [10, 20, 30]}
-  - {device: port3, speed: 100M, link: trunk, vlans: [1, 10, 30], qos: marking}
-  - {device: port4, speed: 100M, link: access, pvid: 20}
+  - {device: port1, mtu: %[1]d, speed: 100M, link: access, pvid: 10, default_cos: 5}
+  - {device: port2, mtu: %[1]d, speed: 100M, link: trunk, pvid: 20, vlans: [10, 20, 30]}
+  - {device: port3, mtu: %[1]d, speed: 100M, link: trunk, vlans: [1, 10, 30], qos: marking}
+  - {device: port4, mtu: %[1]d, speed: 100M, link: access, pvid: 20}
 `
 
 const vlanPorts = 4
@@ -84,23 +87,44 @@ func vlanMAC(port int) net.HardwareAddr { return net.HardwareAddr{2, 0, 0, 0, 1,
 // TestAccessAndTrunk sends tagged and untagged frames through access ports and trunks, as broadcast
 // and unicast, and checks with tshark where they arrive and with which tags.
 func TestAccessAndTrunk(t *testing.T) {
-	_, p, hosts := newPlainHosts(t, vlanPorts, vlanConfiguration)
+	checkTags(t, 1500, 2048, 60) // long enough to need no padding
+}
+
+// TestJumboTags is TestAccessAndTrunk with frames of several parts. Some have to the byte what
+// their buffers hold, before or after they lose or get a tag.
+func TestJumboTags(t *testing.T) {
+	for _, size := range []int{2048, 4096} {
+		t.Run(fmt.Sprintf("buffer=%d", size), func(t *testing.T) {
+			room, header := size-config.BufferReserve, 14
+			checkTags(t, jumboMTU, size, 60, room-header-4, room-header-3, room-header, room-header+1,
+				2*room-header-4, 2*room-header-3, 2*room-header, 2*room-header+1, jumboMTU)
+		})
+	}
+}
+
+// checkTags sends frames with contents of each of these lengths through ports with an MTU.
+func checkTags(t *testing.T, mtu, bufferSize int, lengths ...int) {
+	t.Helper()
+	text := fmt.Sprintf(vlanConfiguration, mtu, bufferSize)
+	_, p, hosts := newPlainHosts(t, vlanPorts, text, netns.MTU(mtu))
 	random := rand.New(rand.NewPCG(9, 10))
 	var want [vlanPorts][]string // expected frames: tag and contents
-	number := byte(0)
+	number := uint16(0)
 	send := func(cases []vlanCase) {
 		for _, c := range cases {
 			to := net.HardwareAddr{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 			if c.to > 0 {
 				to = vlanMAC(c.to)
 			}
-			contents := []byte{number}
-			for number++; len(contents) < 60; { // long enough to need no padding
-				contents = append(contents, byte(random.Uint32()))
-			}
-			hosts[c.from-1].send(slices.Concat(to, vlanMAC(c.from), c.tag.bytes(t), []byte{0x88, 0xb5}, contents))
-			for port, tag := range c.want {
-				want[port-1] = append(want[port-1], fmt.Sprintf("%x %s", contents, tag))
+			for _, length := range lengths {
+				contents := []byte{byte(number >> 8), byte(number)}
+				for number++; len(contents) < length; {
+					contents = append(contents, byte(random.Uint32()))
+				}
+				hosts[c.from-1].send(slices.Concat(to, vlanMAC(c.from), c.tag.bytes(t), []byte{0x88, 0xb5}, contents))
+				for port, tag := range c.want {
+					want[port-1] = append(want[port-1], fmt.Sprintf("%x %s", contents, tag))
+				}
 			}
 		}
 		for i, h := range hosts {
@@ -113,6 +137,7 @@ func TestAccessAndTrunk(t *testing.T) {
 		h.awaitQuiet()
 	}
 	r := p.Stop()
+	checkBuffers(t, text, r)
 	endCaptures(hosts...)
 
 	for i, h := range hosts {
@@ -126,6 +151,7 @@ func TestAccessAndTrunk(t *testing.T) {
 		"port1": {Reason: "vlan_ingress", CoS: 3, Frames: 2}, "port2": {Reason: "vlan_ingress", CoS: 0, Frames: 1},
 		"port3": {Reason: "no_destination", CoS: 0, Frames: 1},
 	} {
+		drop.Frames *= uint64(len(lengths))
 		if got := r.Port(t, port).Drops; !slices.Equal(got, []program.DropReport{drop}) {
 			t.Errorf("%s dropped %+v, want %+v", port, got, drop)
 		}

@@ -9,8 +9,8 @@ import (
 	"sluice/bench/host"
 	"sluice/bench/program"
 	"sluice/internal/config"
-	"sluice/internal/control"
 	"sluice/internal/dataplane"
+	"sluice/internal/params"
 	"sluice/internal/umem"
 	"sluice/pmd/mem"
 )
@@ -82,18 +82,18 @@ func newStage(t *testing.T, memory *umem.Memory, seed uint64) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	params, err := control.Params(c, memory)
+	p, err := params.Of(c, memory)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{rng: rand.New(rand.NewPCG(seed, 0)), next: make([]int64, params.Workers)}
-	if s.plane, err = dataplane.NewSwitch(params); err != nil {
+	s := &stage{rng: rand.New(rand.NewPCG(seed, 0)), next: make([]int64, p.Workers)}
+	if s.plane, err = dataplane.NewSwitch(p); err != nil {
 		t.Fatal(err)
 	}
 	plan := &dataplane.Plan{}
-	for i, p := range params.Ports {
-		plan.Links = append(plan.Links, dataplane.Link{Driver: s.connect(t, memory, i+1, p.Buffers), Up: true,
-			TXRing: p.Buffers})
+	for i, port := range p.Ports {
+		plan.Links = append(plan.Links, dataplane.Link{Driver: s.connect(t, memory, i+1, port.Buffers), Up: true,
+			TXRing: port.Buffers})
 	}
 	s.plane.Publish(plan)
 	return s
