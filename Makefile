@@ -16,7 +16,7 @@ ifeq ($(shell $(GO) env GOARCH),amd64)
 	@GOAMD64=v3 $(COMPILE) -o bin/sluice-lab-v3 ./cmd/sluice-lab
 endif
 
-test: ## five minutes of tests, on real devices, too (root); lists skipped tests at the end
+test: ## ten minutes of tests, on real devices, too (root); lists skipped tests at the end
 	@echo "test: every package, without the long tests"
 	@scripts/test
 

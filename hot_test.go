@@ -68,11 +68,11 @@ var hot = []struct {
 	{"internal/dataplane.Worker.chargeGranted", 1, true},
 	{"internal/dataplane.Worker.queueCharged", 1, true},
 	{"internal/dataplane.Worker.trim", 5, true},
-	{"internal/dataplane.Worker.queueBurst", 1, false},
-	{"internal/dataplane.Worker.settle", 5, false}, // one in umem.Pool.Put, inlined: once a burst
-	{"internal/dataplane.Worker.transmitBurst", 5, false},
+	{"internal/dataplane.Worker.queueBurst", 1, true},
+	{"internal/dataplane.Worker.settle", 4, false},
+	{"internal/dataplane.Worker.transmitBurst", 5, false}, // two in sent, inlined: in rare cases
 	{"internal/dataplane.Worker.enqueue", 2, false},
-	{"internal/dataplane.Worker.complete", 5, false},
+	{"internal/dataplane.Worker.complete", 3, false},
 	{"internal/dataplane.Worker.release", 1, false},
 }
 
