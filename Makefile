@@ -20,8 +20,8 @@ test: ## ten minutes of tests, on real devices, too (root); lists skipped tests 
 	@echo "test: every package, without the long tests"
 	@scripts/test
 
-test-all: build ## every test, half an hour
-	@echo "test-all: every package; lossless forwarding again with the transmitter; shared data again under the race detector"
+test-all: build ## every test, forty minutes
+	@echo "test-all: the same, the long tests, lossless forwarding with the transmitter, the race detector"
 	@scripts/test all
 
 rig: ## the switch with drivers and stacks of virtual machines, fifteen minutes (root; no KVM)
