@@ -73,6 +73,10 @@ func (l *link) turn() {
 
 func (l *link) chance(p float64) bool { return p > 0 && l.r.Float64() < p }
 
+// patient is the most LLDPDUs after which both ends have judged each other for good: one may still
+// stand still for a chase that is over, and then wait to see whether the other takes its priorities.
+const patient = 4*maxIgnored + maxIgnored + 1
+
 // settles runs a perfect medium until nothing is pending and under way, sends everything twice more
 // as LLDP does, and reports whether all that took a bounded number of LLDPDUs and stayed as it was.
 func (l *link) settles(t *testing.T) bool {
@@ -80,9 +84,9 @@ func (l *link) settles(t *testing.T) bool {
 	l.lose, l.double, l.reorder = 0, 0, 0
 	before := l.ends[0].sent + l.ends[1].sent
 	var last [2]Status
-	for turns := range 8 * periodic {
+	for turns := range (patient + 2) * periodic {
 		l.turn()
-		if turns == 6*periodic {
+		if turns == patient*periodic {
 			last = l.status()
 		}
 	}
@@ -91,7 +95,7 @@ func (l *link) settles(t *testing.T) bool {
 		t.Errorf("still changes: %+v, %+v", last, now)
 		return false
 	}
-	if n > 50 {
+	if n > 2*(patient+2)+34 {
 		t.Errorf("%d LLDPDUs", n)
 		return false
 	}
