@@ -333,15 +333,20 @@ func (p *Process) Wait(patience time.Duration) (Result, error) {
 	}
 }
 
+// HasEnded reports whether the process has ended; Result is complete then.
+func (p *Process) HasEnded() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // Await waits until count lines of standard error contain all the words.
 func (p *Process) Await(patience time.Duration, count int, words ...string) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		over := time.Now().After(deadline)
-		select {
-		case <-p.ended:
-			over = true
-		default:
-		}
+		over := p.HasEnded() || time.Now().After(deadline)
 		found := 0
 		r := p.Result()
 		for line := range strings.Lines(r.Stderr) {

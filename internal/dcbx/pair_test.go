@@ -74,7 +74,7 @@ func (l *link) turn() {
 func (l *link) chance(p float64) bool { return p > 0 && l.r.Float64() < p }
 
 // patient is the most LLDPDUs after which both ends have judged each other for good: one may still
-// stand still for a chase that is over, and then wait to see whether the other takes its priorities.
+// stand still for a chase that is over, and then wait to see if the other takes its priorities.
 const patient = 4*maxIgnored + maxIgnored + 1
 
 // settles runs a perfect medium until nothing is pending and under way, sends everything twice more

@@ -151,10 +151,10 @@ func checkIdentity(t *testing.T, s *site) {
 }
 
 // checkOverload: two senders of the lossless class, at the receiver's rate each, beside a lossy
-// one: they are paused, and lose nothing. Each sends 8000 frames in 3.3 s if nothing pauses it, and
-// at most half of them leave meanwhile, so a group with room for 3064 frames would lose some.
+// one: they are paused, and lose nothing. Each sends 14000 frames in 5.8 s if nothing pauses it,
+// and at most half of them leave meanwhile, so a group with room for 6064 frames would lose some.
 func checkOverload(t *testing.T, s *site) {
-	const size, rate, frames = 1000, 2400, 8000 // 98 % of the line
+	const size, rate, frames = 1000, 2400, 14000 // 98 % of the line
 	a, b := s.Flow(0, 2, rig.Fixed(size, lossless)), s.Flow(1, 2, rig.Fixed(size, lossless))
 	c := s.Flow(0, 2, rig.Fixed(size, lossy))
 	x, y, z := s.Send(0, a, frames, rate), s.Send(1, b, frames, rate), s.Send(0, c, frames, rate)
@@ -253,7 +253,13 @@ func checkCapture(t *testing.T, s *site) {
 	c, err := s.guest.Start("sluice", "capture", "--port", "eth0", "--direction", "rx", "--count", "200",
 		"--duration", "30s", "-w", path)
 	rigtest.Must(t, err)
-	rigtest.Until(t, "the capture has begun", func() bool { _, err := s.guest.ReadFile(path); return err == nil })
+	rigtest.Until(t, "the capture has begun", func() bool {
+		if c.HasEnded() {
+			t.Fatalf("the capture has ended: %+v", c.Result())
+		}
+		_, err := s.guest.ReadFile(path)
+		return err == nil
+	})
 	time.Sleep(time.Second)
 	rigtest.Must(t, <-s.Send(0, f, frames, 400))
 	r, err := c.Wait(rigtest.Patience)

@@ -131,12 +131,13 @@ func (s *site) configuration(speed float64) string {
 		}
 		fmt.Fprintf(&c, "  - {device: %s, speed: %.0fM, mode: %s}\n", d, rate/1e6, s.mode)
 	}
-	// a frame takes a buffer whatever its length: headroom for 3000 frames
-	fmt.Fprintf(&c, `memory: {buffer_size: %dB, buffers: 24576}
+	// A frame takes a buffer whatever its length: headroom for 6000 frames, which is what a peer
+	// sends in 2.5 s without a pause, for a guest that gets no CPU that long.
+	fmt.Fprintf(&c, `memory: {buffer_size: %dB, buffers: 36864}
 classes:
   - {cos: [%d], lossless: true, share: %dB, headroom: %dB}
 metrics: {listen: none}
-`, s.buffer, lossless, 64*s.buffer, 3000*s.buffer)
+`, s.buffer, lossless, 64*s.buffer, 6000*s.buffer)
 	return c.String()
 }
 
