@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -173,16 +174,28 @@ func checkOverload(t *testing.T, r program.Report, sentLossy uint64, full drop.R
 	t.Logf("lossy: %d dropped of %d", dropped, in)
 }
 
-// TestJumboDeviceGoesAndComes is TestDeviceGoesAndComes with frames of several parts.
+// TestJumboDeviceGoesAndComes is TestDeviceGoesAndComes with frames of several parts, while a
+// capture runs: it has frames of the port that goes, and says so of those that are dropped.
 func TestJumboDeviceGoesAndComes(t *testing.T) {
-	text := jumboSwitch(4096)
+	socket, file := program.SocketPath(t), filepath.Join(t.TempDir(), "gone.pcapng")
+	text := jumboSwitch(4096) + fmt.Sprintf("control: {socket: %s}\n", socket)
 	s := program.NewSite(t, 3, netns.MTU(jumboMTU))
 	p := program.StartSwitch(t, s.Home, text)
 	half := func(f host.Flow) host.Flow { f.Rate = jumboSpeed / 2; return jumboFlow(f) }
 	c := newJumboCrew(t, s, 2, []int{1, 2}, map[int][]host.Flow{
 		1: {half(flow(1, 2, lossless)), half(flow(2, target, lossless))},
 		2: {half(flow(3, 1, lossless)), half(flow(4, target, lossless))}})
+	capture := startCapture(t, p, 1, socket, "-w", file)
 	goAndCome(t, s, p, c, text)
+	if code := capture.ExitCode(); code != 0 { // it ends with the switch
+		t.Errorf("the capture has exit code %d", code)
+	}
+	for _, verdict := range []string{"verdict=forwarded", "reason=port_"} { // port_down or port_gone
+		filter := fmt.Sprintf(`frame.comment contains "%s" && frame.len > 4096`, verdict)
+		if frames := tsharkFields(t, file, filter, "frame.len"); len(frames) == 0 {
+			t.Errorf("the capture has no long frame with %s", verdict)
+		}
+	}
 }
 
 // TestJumboKilled is TestKilled with frames of several parts.
