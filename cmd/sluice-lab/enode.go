@@ -74,11 +74,7 @@ exit code is 1 if not all could log in within --patience.`,
 	f.DurationVar(&o.patience, "patience", time.Minute, "how long all may take to log in")
 	f.BoolVar(&o.stay, "stay", false, "end without LOGO, like hosts that lose power")
 	f.DurationVar(&o.duration, "duration", 0, "how long to run once all are logged in; 0: until interrupted")
-	o.addFlags(f)
-	if err := c.MarkFlagRequired("device"); err != nil {
-		panic(err)
-	}
-	cli.CompleteWith(c, "device", cli.DeviceNames)
+	o.addFlags(c)
 	return c
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"sluice/bench/fc"
 	"sluice/bench/host/xdp"
@@ -41,7 +40,10 @@ type fcOptions struct {
 	json     bool
 }
 
-func (o *fcOptions) addFlags(f *pflag.FlagSet) {
+// addFlags adds the flags with one meaning to both commands. Each has its own words for the others,
+// of which --device must be given.
+func (o *fcOptions) addFlags(c *cobra.Command) {
+	f := c.Flags()
 	o.speed = cli.NewRate("1G")
 	f.Uint8Var(&o.cos, "cos", 3, "priority of FIP and FCoE frames in the VLAN tag")
 	f.BoolVar(&o.noPFC, "no-pfc", false, "ignore PFC, and request none")
@@ -50,6 +52,10 @@ func (o *fcOptions) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.cpu, "cpu", -1, "CPU to run on; -1: any")
 	f.BoolVar(&o.json, "json", false,
 		"print one JSON document at the end instead; what happens meanwhile goes to standard error")
+	if err := c.MarkFlagRequired("device"); err != nil {
+		panic(err)
+	}
+	cli.CompleteWith(c, "device", cli.DeviceNames)
 }
 
 // check rejects values that make no sense, of the flags that both commands have.

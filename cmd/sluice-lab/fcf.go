@@ -74,11 +74,7 @@ The device's MTU must be 2158 bytes or more for the longest FCoE frames; priorit
 	f.IntVar(&o.maxPorts, "max-ports", 4096, "most VN_Ports at a time")
 	f.DurationVar(&o.clearAfter, "clear-after", 0, "clear all virtual links once, after this time; 0: never")
 	f.DurationVar(&o.duration, "duration", 0, "how long to run; 0: until interrupted")
-	o.addFlags(f)
-	if err := c.MarkFlagRequired("device"); err != nil {
-		panic(err)
-	}
-	cli.CompleteWith(c, "device", cli.DeviceNames)
+	o.addFlags(c)
 	return c
 }
 

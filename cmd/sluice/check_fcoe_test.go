@@ -80,12 +80,7 @@ func TestCheckFCoENotes(t *testing.T) {
 		{"no flow control", fsb + ports("flow_control: off", fcf), "no flow control, so FCoE may be lost (sw0)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var r checkReport
-			check(t, "-c", readable(t, test.text), "--json").Document(&r)
-			if test.note == "" && len(r.Notes) > 0 || test.note != "" && (len(r.Notes) != 1 ||
-				!strings.Contains(r.Notes[0], test.note)) {
-				t.Errorf("notes %q, want %q", r.Notes, test.note)
-			}
+			checkNote(t, test.text, test.note)
 		})
 	}
 }

@@ -25,6 +25,16 @@ func check(t *testing.T, args ...string) *program.Running {
 	return p
 }
 
+// checkNote checks that check says a note about a text, and only this one; "" is none.
+func checkNote(t *testing.T, text, note string) {
+	t.Helper()
+	var r checkReport
+	check(t, "-c", readable(t, text), "--json").Document(&r)
+	if note == "" && len(r.Notes) > 0 || note != "" && (len(r.Notes) != 1 || !strings.Contains(r.Notes[0], note)) {
+		t.Errorf("notes %q, want %q", r.Notes, note)
+	}
+}
+
 // TestCheckExamples checks that every example is valid, and that --json prints one document.
 func TestCheckExamples(t *testing.T) {
 	files, err := filepath.Glob("../../examples/*.yaml")
@@ -311,12 +321,7 @@ func TestCheckDCBXNotes(t *testing.T) {
 		{"a TCP port", storage + app("tcp: 8906, priority: 3") + port("dcbx: {version: auto}"), ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var r checkReport
-			check(t, "-c", readable(t, test.text), "--json").Document(&r)
-			if test.note == "" && len(r.Notes) > 0 || test.note != "" && (len(r.Notes) != 1 ||
-				!strings.Contains(r.Notes[0], test.note)) {
-				t.Errorf("notes %q, want %q", r.Notes, test.note)
-			}
+			checkNote(t, test.text, test.note)
 		})
 	}
 }

@@ -10,39 +10,17 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/internal/config"
+	"sluice/internal/config/configtest"
 	"sluice/internal/dataplane"
 	"sluice/internal/fcoe/snoop"
 	"sluice/internal/params"
 )
 
-// autoText is a switch whose first two ports agree on PFC by DCBX.
-const autoText = `
-memory: {buffers: 4096, cell: 160B}
-lldp: {enabled: true}
-classes:
-  - {cos: [3], lossless: true, reserved: 320B, share: 32KB, headroom: 60000B}
-  - {cos: [4, 5], reserved: 320B, share: 16KB, queue_limit: 16KB}
-  - {cos: [0, 1, 2, 6, 7], reserved: 320B, share: 16KB}
-ports:
-  - {device: a, speed: 10G, in_flight: 9KB, response: 0s, flow_control: auto, dcbx: {version: auto}}
-  - {device: b, speed: 10G, in_flight: 9KB, response: 0s, flow_control: auto, dcbx: {version: auto}}
-  - {device: c, speed: 10G, in_flight: 9KB, response: 0s}
-`
-
-// agreed returns what is known of links if ports have agreed on PFC, by device.
-func agreed(pfc map[string]uint8) map[string]config.LinkFacts {
-	links := make(map[string]config.LinkFacts)
-	for device, set := range pfc {
-		links[device] = config.LinkFacts{DCB: &config.Agreed{PFC: set}}
-	}
-	return links
-}
-
 // TestAgreementBeyondTheMemory: an agreement that the memory can't hold is refused by the name of
 // the port, and one that it can hold is not.
 func TestAgreementBeyondTheMemory(t *testing.T) {
-	file := parse(t, autoText)
-	s := &Switch{log: slog.New(slog.DiscardHandler), memory: memoryFor(t, file), ring: params.RingSize(file)}
+	file := configtest.Parse(t, configtest.Auto)
+	s := &Switch{log: slog.New(slog.DiscardHandler), memory: configtest.Memory(t, file), ring: params.RingSize(file)}
 	for _, test := range []struct {
 		links      map[string]uint8
 		port, want string
@@ -53,7 +31,7 @@ func TestAgreementBeyondTheMemory(t *testing.T) {
 			"buffers "},
 		{map[string]uint8{"a": 0xff}, "a", "or turn off PFC for priorities 0, 1, 2, 4, 5, 6, 7 at the peer"},
 	} {
-		next, err := s.on(file, agreed(test.links))
+		next, err := s.on(file, configtest.Agreed(test.links))
 		if test.want == "" {
 			if err != nil || next.Ports[0].PFC != 0x18 {
 				t.Errorf("%v: %v", test.links, err)
@@ -70,11 +48,13 @@ func TestAgreementBeyondTheMemory(t *testing.T) {
 
 // TestAnyAgreementIsASwitch: the dataplane accepts whatever agreements of peers become.
 func TestAnyAgreementIsASwitch(t *testing.T) {
-	file := parse(t, strings.Replace(autoText, "4096", "16384", 1))
-	memory, before := memoryFor(t, file), parse(t, strings.Replace(autoText, "4096", "16384", 1))
+	text := strings.Replace(configtest.Auto, "4096", "16384", 1)
+	file, before := configtest.Parse(t, text), configtest.Parse(t, text)
+	memory := configtest.Memory(t, file)
 	rapid.Check(t, func(t *rapid.T) {
 		set := rapid.Uint8()
-		links := agreed(map[string]uint8{"a": set.Draw(t, "a"), "b": set.Draw(t, "b"), "c": set.Draw(t, "c")})
+		pfc := map[string]uint8{"a": set.Draw(t, "a"), "b": set.Draw(t, "b"), "c": set.Draw(t, "c")}
+		links := configtest.Agreed(pfc)
 		c, err := file.OnLinks(links)
 		if err != nil {
 			t.Fatal(err)

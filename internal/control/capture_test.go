@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/internal/config"
+	"sluice/internal/config/configtest"
 	"sluice/internal/punt"
 	"sluice/internal/tap"
 )
@@ -128,7 +129,7 @@ func TestCaptureOutlivesReloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, more := range []string{port2Text, "", port2Text} {
-		if err := y.Reload(t.Context(), parse(t, reloadText(20+i, more))); err != nil {
+		if err := y.Reload(t.Context(), configtest.Parse(t, reloadText(20+i, more))); err != nil {
 			t.Fatal(err)
 		}
 		if more != "" {
@@ -177,7 +178,7 @@ func TestCaptureNamesPortsTruly(t *testing.T) {
 		}
 		text = strings.Replace(reloadText(2*shareFrames, text), "  - {device: port1, speed: 1M, in_flight: 2KB}\n", "",
 			1)
-		if err := y.Reload(t.Context(), parse(t, text)); err != nil {
+		if err := y.Reload(t.Context(), configtest.Parse(t, text)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -220,7 +221,7 @@ func TestCaptureNamesPortsTruly(t *testing.T) {
 func TestCaptureOfAPortThatIsLeaving(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)
 	reloaded := make(chan error)
-	go func() { reloaded <- y.Reload(t.Context(), parse(t, reloadText(20, ""))) }()
+	go func() { reloaded <- y.Reload(t.Context(), configtest.Parse(t, reloadText(20, ""))) }()
 	y.awaitState("port2 to be on its way", func(s *State) bool {
 		return len(s.Ports) == 1 || !s.Ports[1].Up ||
 			s.Ports[1].PausedPeer != 0

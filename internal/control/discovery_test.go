@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"sluice/internal/config/configtest"
 )
 
 // TestHostName: a switch always has a name to send, also on a machine without one.
@@ -32,9 +34,9 @@ func TestHostName(t *testing.T) {
 // TestChassisIDStays: neighbours know the switch by the same chassis ID after a reload that changes
 // which device is the first.
 func TestChassisIDStays(t *testing.T) {
-	s := started(t, autoText, func(string) (uint64, bool) { return 10e9, true })
+	s := started(t, configtest.Auto, func(string) (uint64, bool) { return 10e9, true })
 	s.chassis = [6]byte{2, 1} // of a device that is gone
-	file := parse(t, swapped(autoText, "a", "b"))
+	file := configtest.Parse(t, swapped(configtest.Auto, "a", "b"))
 	if err := s.introduce(file, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
+	"sluice/internal/config/configtest"
 	"sluice/internal/fcoe"
 	"sluice/internal/fcoe/fcoetest"
 	"sluice/internal/frame"
@@ -351,7 +352,7 @@ func (f *fabric) open(port string) {
 func TestFCoEReload(t *testing.T) {
 	f := newFabric(t)
 	f.logIn(1)
-	reload := func(text string) error { return f.Reload(t.Context(), parse(t, text)) }
+	reload := func(text string) error { return f.Reload(t.Context(), configtest.Parse(t, text)) }
 	for _, text := range []string{
 		fabricText("", ""),
 		fabricText(", fcoe: {max_sessions: 1}", ""),
@@ -399,7 +400,7 @@ func TestClearCountersOfFIP(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{fabricText("", "forwarding: {ageing: 60s}"), fabricText("", "")} {
-		if err := f.Reload(t.Context(), parse(t, text)); err != nil {
+		if err := f.Reload(t.Context(), configtest.Parse(t, text)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -425,11 +426,11 @@ func TestFCoENumberReuse(t *testing.T) {
 	alone := strings.Join(slices.DeleteFunc(strings.Split(whole, "\n"), func(line string) bool {
 		return strings.Contains(line, "device: port1")
 	}), "\n")
-	if err := f.Reload(t.Context(), parse(t, alone)); err != nil {
+	if err := f.Reload(t.Context(), configtest.Parse(t, alone)); err != nil {
 		t.Fatal(err)
 	}
 	f.sessions()
-	if err := f.Reload(t.Context(), parse(t, whole)); err != nil {
+	if err := f.Reload(t.Context(), configtest.Parse(t, whole)); err != nil {
 		t.Fatal(err)
 	}
 	f.awaitUp()
@@ -481,7 +482,7 @@ func TestNoFCoE(t *testing.T) {
 
 // TestFCoEParams: each key of the configuration reaches the engine.
 func TestFCoEParams(t *testing.T) {
-	c := parse(t, strings.Replace(fabricText(", fcoe: {max_enodes: 5, max_sessions: 6, max_pending: 7}", `
+	c := configtest.Parse(t, strings.Replace(fabricText(", fcoe: {max_enodes: 5, max_sessions: 6, max_pending: 7}", `
 fcoe:
   max_fcfs: 1
   max_enodes: 30
@@ -510,7 +511,8 @@ fcoe:
 			t.Errorf("role %s is %v", role, is)
 		}
 	}
-	if p := fcoeParams(parse(t, fabricText("", "lldp: {enabled: false}"))); len(p.Instances)+len(p.Ports) != 0 {
+	without := configtest.Parse(t, fabricText("", "lldp: {enabled: false}"))
+	if p := fcoeParams(without); len(p.Instances)+len(p.Ports) != 0 {
 		t.Errorf("without FCoE: %+v", p)
 	}
 }

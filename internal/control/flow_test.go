@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/config"
+	"sluice/internal/config/configtest"
 )
 
 // TestDroppedPauses: a port whose device drops the pauses that the switch sends has a warning, if
@@ -24,7 +25,8 @@ func TestDroppedPauses(t *testing.T) {
 		{"i40e", "", "pfc: {asymmetric: true}\n", false},
 	} {
 		var log strings.Builder
-		c := parse(t, "ports: [{device: port1, speed: 1G"+test.port+"}, {device: port2, speed: 1G}]\n"+test.rest)
+		c := configtest.Parse(t,
+			"ports: [{device: port1, speed: 1G"+test.port+"}, {device: port2, speed: 1G}]\n"+test.rest)
 		s := &Switch{log: slog.New(slog.NewTextHandler(&log, nil)), config: c}
 		s.warnOfDroppedPauses(newPort(&c.Ports[0], 0), test.driver)
 		warned := strings.Contains(log.String(), "level=WARN") && strings.Contains(log.String(), "another NIC")

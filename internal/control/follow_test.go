@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sluice/internal/config"
+	"sluice/internal/config/configtest"
 )
 
 // runs is a running configuration with every key that can't change while it runs.
@@ -52,7 +53,7 @@ func TestFollowRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := Follow(c, parse(t, runs)); err == nil || !strings.Contains(err.Error(), test.want) {
+		if err := Follow(c, configtest.Parse(t, runs)); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %s", test.new, err, test.want)
 		}
 	}
@@ -88,7 +89,7 @@ func TestFollowAcrossBuffers(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := ""
-		if err := Follow(c, parse(t, test.before)); err != nil {
+		if err := Follow(c, configtest.Parse(t, test.before)); err != nil {
 			got = err.Error()
 		}
 		if got != test.want {
@@ -100,9 +101,10 @@ func TestFollowAcrossBuffers(t *testing.T) {
 // TestFollowKeepsWorkers: a port that names no worker stays with its own, and other keys may
 // change.
 func TestFollowKeepsWorkers(t *testing.T) {
-	old := parse(t, "workers: [1, 2]\nports: [{device: sw0, speed: 1G, worker: 1}, {device: sw1, speed: 1G}]\n")
-	c := parse(t, "workers: [1, 2]\npfc: {quanta: 1000}\nports: [{device: sw0, speed: 2G}, {device: sw2, speed: "+
-		"1G, tx: xsk}]\n")
+	old := configtest.Parse(t,
+		"workers: [1, 2]\nports: [{device: sw0, speed: 1G, worker: 1}, {device: sw1, speed: 1G}]\n")
+	c := configtest.Parse(t, "workers: [1, 2]\npfc: {quanta: 1000}\nports: [{device: sw0, speed: 2G}, {device: sw2, "+
+		"speed: 1G, tx: xsk}]\n")
 	if err := Follow(c, old); err != nil {
 		t.Error(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"sluice/bench/host"
 	"sluice/internal/config"
+	"sluice/internal/config/configtest"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
 	"sluice/internal/params"
@@ -53,11 +54,7 @@ var lineMACs = [2]frame.MAC{0x0200_0000_0001, 0x0200_0000_0002}
 // second pauses the switch once.
 func newLine(t *testing.T, c *config.Config) *line {
 	t.Helper()
-	memory, err := umem.Map(c.Memory.Buffers, c.Memory.BufferSize)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { memory.Close() })
+	memory := configtest.Memory(t, c)
 	translated, err := params.Of(c, memory)
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +132,7 @@ ports:
   - {device: a, speed: 20M, in_flight: 4KB, response: 50us}
   - {device: b, speed: 20M, in_flight: 4KB, response: 50us}
 `
-	c, err := parse(t, text).OnLinks(config.AtRates(map[string]uint64{"a": lineRate, "b": lineRate}))
+	c, err := configtest.Parse(t, text).OnLinks(config.AtRates(map[string]uint64{"a": lineRate, "b": lineRate}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,13 +9,14 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"sluice/internal/config"
+	"sluice/internal/config/configtest"
 	"sluice/internal/state"
 )
 
 // started makes a switch whose links have these rates, without devices.
 func started(t *testing.T, text string, linkSpeed func(device string) (uint64, bool)) *Switch {
 	t.Helper()
-	s, err := newSwitch(parse(t, text), "test", slog.New(slog.NewTextHandler(t.Output(), nil)), linkSpeed)
+	s, err := newSwitch(configtest.Parse(t, text), "test", slog.New(slog.NewTextHandler(t.Output(), nil)), linkSpeed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,7 @@ func TestLinksThatAStartDoesNotFit(t *testing.T) {
 // TestFileAtFault: an error of the file itself ends a start, whatever the rates of the links.
 func TestFileAtFault(t *testing.T) {
 	text := strings.Replace(reloadText(16, port2Text), "buffers: 2048,", "buffers: 256,", 1)
-	_, err := newSwitch(parse(t, text), "test", slog.New(slog.NewTextHandler(t.Output(), nil)),
+	_, err := newSwitch(configtest.Parse(t, text), "test", slog.New(slog.NewTextHandler(t.Output(), nil)),
 		func(string) (uint64, bool) { return 1e6, false })
 	var one *config.Error
 	if !errors.As(err, &one) || !strings.Contains(err.Error(), "buffers") {
@@ -115,14 +116,14 @@ func TestLinkOfAnotherRate(t *testing.T) {
 	y.greet(0, 1)
 	y.rates.Store("port1", uint64(1e8))
 	y.awaitState("port1 to be down", is(false, 1e7))
-	if err := y.Reload(t.Context(), parse(t, reloadText(32, port2Text))); err != nil {
+	if err := y.Reload(t.Context(), configtest.Parse(t, reloadText(32, port2Text))); err != nil {
 		t.Fatal(err)
 	}
 	if s := y.state(); !is(false, 1e6)(s) || s.Config.Classes[0].Share != 32<<10 {
 		t.Errorf("after a reload that does not fit the link of port1: %+v", s.Config)
 	}
 	if err := y.Reload(t.Context(),
-		parse(t, strings.Replace(reloadText(32, port2Text), ", headroom: 256KiB", ", headroom: 700KB",
+		configtest.Parse(t, strings.Replace(reloadText(32, port2Text), ", headroom: 256KiB", ", headroom: 700KB",
 			1))); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +131,7 @@ func TestLinkOfAnotherRate(t *testing.T) {
 	y.greet(0, 1)
 	y.rates.Delete("port1") // it reports nothing now: the last rate counts
 	if err := y.Reload(t.Context(),
-		parse(t, strings.Replace(reloadText(33, port2Text), ", headroom: 256KiB", ", headroom: 700KB",
+		configtest.Parse(t, strings.Replace(reloadText(33, port2Text), ", headroom: 256KiB", ", headroom: 700KB",
 			1))); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +159,7 @@ func TestReloadThatALinkDoesNotFit(t *testing.T) {
 	if err := y.order(t.Context(), func() error { y.asked = watch; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if err := y.Reload(t.Context(), parse(t, less)); err != nil {
+	if err := y.Reload(t.Context(), configtest.Parse(t, less)); err != nil {
 		t.Fatal(err)
 	}
 	if s := y.state(); s.Ports[0].Up || !s.Ports[1].Up || s.Config.Ports[0].LinkSpeed != 1e6 ||
@@ -166,11 +167,11 @@ func TestReloadThatALinkDoesNotFit(t *testing.T) {
 		t.Errorf("port1 up: %v, port2 up: %v, %+v", s.Ports[0].Up, s.Ports[1].Up, s.Config)
 	}
 	var config *config.Error
-	err := y.Reload(t.Context(), parse(t, strings.Replace(less, "buffers: 2048", "buffers: 4096", 1)))
+	err := y.Reload(t.Context(), configtest.Parse(t, strings.Replace(less, "buffers: 2048", "buffers: 4096", 1)))
 	if !errors.As(err, &config) || !strings.Contains(err.Error(), "memory.buffers can't change") {
 		t.Errorf("a file at fault: %v", err)
 	}
-	if err := y.Reload(t.Context(), parse(t, reloadText(32, port2Text))); err != nil {
+	if err := y.Reload(t.Context(), configtest.Parse(t, reloadText(32, port2Text))); err != nil {
 		t.Fatal(err)
 	}
 	y.awaitState("port1 to count by 10M again", func(s *State) bool {
@@ -218,7 +219,7 @@ func TestRateOfAnotherDevice(t *testing.T) {
 			s.Config.Ports[0].LinkSpeed == 1e6
 	})
 	text := strings.Replace(reloadText(32, port2Text), "speed: 1M", "speed: 1M, link_speed: 5M", 1)
-	if err := y.Reload(t.Context(), parse(t, text)); err != nil {
+	if err := y.Reload(t.Context(), configtest.Parse(t, text)); err != nil {
 		t.Fatal(err)
 	}
 	if got := y.Config().Ports[0].LinkSpeed; got != 5e6 {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/config/configtest"
 	"sluice/internal/dataplane"
 	"sluice/internal/dcbx"
 	"sluice/internal/discovery"
@@ -67,8 +68,8 @@ func newStormNet(t *testing.T) *stormNet {
 	for i := range stormPorts {
 		text += fmt.Sprintf("  - {device: p%d, speed: 10G, flow_control: off, dcbx: {version: auto}}\n", i)
 	}
-	c := parse(t, text)
-	memory := memoryFor(t, c)
+	c := configtest.Parse(t, text)
+	memory := configtest.Memory(t, c)
 	p, err := params.WithRings(c, memory, 64)
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"sluice/bench/netns"
 	"sluice/internal/config"
+	"sluice/internal/config/configtest"
 	"sluice/pmd/afxdp"
 )
 
@@ -35,8 +36,8 @@ func TestSplitFrames(t *testing.T) {
 		{"buffer_size: 4096B, cell: 3329B", "mtu: 3694", 9000, true},
 		{"buffer_size: 2048B", "mtu: 1646", 9000, false}, // a part is all that fits a buffer
 	} {
-		c := parse(t, "memory: {"+test.memory+"}\nports: [{device: a, speed: 1G, "+test.port+"}, {device: b, "+
-			"speed: 1G, mode: zero-copy, "+test.port+"}, {device: c, speed: 1G, mode: copy, "+test.port+"}]\n")
+		c := configtest.Parse(t, "memory: {"+test.memory+"}\nports: [{device: a, speed: 1G, "+test.port+"}, {device: "+
+			"b, speed: 1G, mode: zero-copy, "+test.port+"}, {device: c, speed: 1G, mode: copy, "+test.port+"}]\n")
 		s := &Switch{config: c, log: slog.New(slog.DiscardHandler)}
 		want := []afxdp.Mode{afxdp.Auto, afxdp.ZeroCopy, afxdp.Copy}
 		if test.splits {
@@ -73,7 +74,7 @@ func TestReloadToLongFrames(t *testing.T) {
 	y.awaitState("the ports to be up", func(s *State) bool { return s.Ports[0].Up && s.Ports[1].Up })
 	y.greet(1, 0)
 	y.greet(0, 1)
-	reload := func(text string) error { return y.Reload(t.Context(), parse(t, text)) }
+	reload := func(text string) error { return y.Reload(t.Context(), configtest.Parse(t, text)) }
 	err := reload(text(cell, "9000"))
 	if err == nil || !strings.Contains(err.Error(), "ip link set dev port1 mtu 9000") {
 		t.Errorf("beyond the MTU of the devices: %v", err)
@@ -202,7 +203,7 @@ ports:
 		onLink(t, y.hosts[i].at, hostDevice, mtu)
 	}
 	for _, mtu := range []int{3383, 9000} {
-		err := y.Reload(t.Context(), parse(t, text(mtu)))
+		err := y.Reload(t.Context(), configtest.Parse(t, text(mtu)))
 		for _, want := range []string{fmt.Sprintf("test.yaml:5:67: port port1 was opened for frames of up to 3400 "+
 			"bytes, so mtu can't become %d", mtu), "lower mtu to 3382", "sluice port shut port1"} {
 			if !config.AtFault(err) || !strings.Contains(err.Error(), want) {
@@ -210,13 +211,13 @@ ports:
 			}
 		}
 	}
-	if err := y.Reload(t.Context(), parse(t, text(3382))); err != nil {
+	if err := y.Reload(t.Context(), configtest.Parse(t, text(3382))); err != nil {
 		t.Error(err)
 	}
 	if err := y.Shut(t.Context(), "port1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := y.Reload(t.Context(), parse(t, text(9000))); err != nil {
+	if err := y.Reload(t.Context(), configtest.Parse(t, text(9000))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := y.Open(t.Context(), "port1"); err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/config/configtest"
 	"sluice/internal/dcbx"
 	"sluice/internal/discovery"
 	"sluice/internal/lldp"
@@ -32,7 +33,7 @@ func newPeerNet(t *testing.T, text string) *peerNet {
 			x.carry(p, "1", frame)
 		}
 	})
-	if err := x.introduce(parse(t, text), nil); err != nil {
+	if err := x.introduce(configtest.Parse(t, text), nil); err != nil {
 		t.Fatal(err)
 	}
 	x.listening.Stop()
@@ -101,7 +102,7 @@ func (x *peerNet) runs(port string, pfc uint8) bool {
 // TestRefusalsHoldUpNoOtherPort: a peer offers PFC that the memory can't hold, and an ETS table
 // that the switch lacks. It is refused a few times, and the other ports run what they agree on.
 func TestRefusalsHoldUpNoOtherPort(t *testing.T) {
-	text := "workers: [1]" + strings.Replace(autoText, "{device: c, speed: 10G, in_flight: 9KB, response: 0s",
+	text := "workers: [1]" + strings.Replace(configtest.Auto, "{device: c, speed: 10G, in_flight: 9KB, response: 0s",
 		"{device: c, speed: 10G, in_flight: 9KB, response: 0s, flow_control: auto, dcbx: {version: auto}", 1)
 	for _, role := range []string{"upstream", "downstream"} {
 		text = strings.Replace(text, "dcbx: {version: auto}", "dcbx: {version: auto, role: "+role+"}", 1)

@@ -12,6 +12,7 @@ import (
 
 	"sluice/bench/netns"
 	"sluice/internal/config"
+	"sluice/internal/config/configtest"
 	"sluice/internal/dataplane"
 	"sluice/internal/ethtool"
 	"sluice/internal/state"
@@ -464,7 +465,7 @@ func TestPortRemovedWhileTheKernelHolds(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, time.Second)
 	u, number := y.closeUnreleased(), y.state().Ports[1].Number
 	for _, more := range []string{"", port2Text} {
-		if err := y.Reload(t.Context(), parse(t, reloadText(16, more))); err != nil {
+		if err := y.Reload(t.Context(), configtest.Parse(t, reloadText(16, more))); err != nil {
 			t.Fatal(err)
 		}
 	}

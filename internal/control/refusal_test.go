@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sluice/internal/config"
+	"sluice/internal/config/configtest"
 	"sluice/internal/params"
 )
 
@@ -15,10 +16,11 @@ import (
 // have agreed on.
 func fitter(t *testing.T, text string, facts map[string]config.LinkFacts) (*Switch, *config.Config) {
 	t.Helper()
-	file := parse(t, text)
+	file := configtest.Parse(t, text)
 	return &Switch{
-		log: slog.New(slog.NewTextHandler(t.Output(), nil)), memory: memoryFor(t, file), ring: params.RingSize(file),
-		reported: make(map[string]uint64), linkSpeed: func(string) (uint64, bool) { return 10e9, true }, facts: facts,
+		log: slog.New(slog.NewTextHandler(t.Output(), nil)), memory: configtest.Memory(t, file),
+		ring: params.RingSize(file), reported: make(map[string]uint64),
+		linkSpeed: func(string) (uint64, bool) { return 10e9, true }, facts: facts,
 	}, file
 }
 
@@ -45,7 +47,7 @@ func TestRefusalsOfAReload(t *testing.T) {
 		{config.Agreed{PFC: 8, ETS: &shaped}, config.Agreed{PFC: 8}, config.FeatureETS},
 	} {
 		for i := range 10 { // in any order of maps, and both of the file
-			text := autoText
+			text := configtest.Auto
 			if i%2 == 0 {
 				text = swapped(text, "a", "b")
 			}
@@ -68,8 +70,9 @@ func TestRefusalsOfAReload(t *testing.T) {
 // TestRefusalOfANewAgreement: what a port agrees on takes nothing from another that runs its
 // agreement, whichever is first in the file. The new one gets the lossless priorities of the file.
 func TestRefusalOfANewAgreement(t *testing.T) {
-	for _, text := range []string{autoText, swapped(autoText, "a", "b")} {
-		runs, both := agreed(map[string]uint8{"a": 0xff, "b": 0}), agreed(map[string]uint8{"a": 0xff, "b": 0xff})
+	for _, text := range []string{configtest.Auto, swapped(configtest.Auto, "a", "b")} {
+		runs := configtest.Agreed(map[string]uint8{"a": 0xff, "b": 0})
+		both := configtest.Agreed(map[string]uint8{"a": 0xff, "b": 0xff})
 		found := false
 		for buffers := 4096; buffers < 20_000 && !found; buffers += 256 { // enough for one port, but not for two
 			s, file := fitter(t, strings.Replace(text, "4096", fmt.Sprint(buffers), 1), runs)

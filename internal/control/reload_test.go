@@ -13,6 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"sluice/internal/config"
+	"sluice/internal/config/configtest"
 	"sluice/internal/dataplane"
 	"sluice/internal/drop"
 	"sluice/internal/params"
@@ -58,7 +59,7 @@ func TestReloadWhileWatched(t *testing.T) {
 		if i%10 == 9 {
 			more = ""
 		}
-		if err := y.Reload(context.Background(), parse(t, reloadText(8+i, more))); err != nil {
+		if err := y.Reload(context.Background(), configtest.Parse(t, reloadText(8+i, more))); err != nil {
 			t.Fatal(err)
 		}
 		if more == "" {
@@ -70,7 +71,7 @@ func TestReloadWhileWatched(t *testing.T) {
 	}
 	close(stop)
 	watchers.Wait()
-	if err := y.Reload(context.Background(), parse(t, reloadText(16, port2Text))); err != nil {
+	if err := y.Reload(context.Background(), configtest.Parse(t, reloadText(16, port2Text))); err != nil {
 		t.Fatal(err)
 	}
 	y.awaitState("port2", func(s *State) bool { return s.Ports[1].Up })
@@ -80,7 +81,7 @@ func TestReloadWhileWatched(t *testing.T) {
 // left, and takes no memory from them.
 func TestPortWaitsForBuffers(t *testing.T) {
 	y := newYard(t, config.WatchdogOff, detection)
-	if err := y.Reload(t.Context(), parse(t, reloadText(4096, port2Text))); err != nil {
+	if err := y.Reload(t.Context(), configtest.Parse(t, reloadText(4096, port2Text))); err != nil {
 		t.Fatal(err)
 	}
 	y.pause(forever)
@@ -101,7 +102,7 @@ func TestPortWaitsForBuffers(t *testing.T) {
 		t.Fatal(err)
 	}
 	text = strings.Replace(text, "buffers: 2048,", "buffers: 2048, headroom_ratio: 2,", 1)
-	if err := y.Reload(t.Context(), parse(t, text)); err != nil {
+	if err := y.Reload(t.Context(), configtest.Parse(t, text)); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -135,12 +136,12 @@ func TestStormsOfAWatchdogThatIsGone(t *testing.T) {
 func TestPortsThatNeedARestart(t *testing.T) {
 	text := reloadText(16, port2Text+
 		"  - {device: port3, speed: 1M, in_flight: 2KB}\n  - {device: port4, speed: 1M, in_flight: 2KB}\n")
-	c := parse(t, text)
-	memory := memoryFor(t, c)
+	c := configtest.Parse(t, text)
+	memory := configtest.Memory(t, c)
 	if _, err := params.Of(c, memory); err != nil {
 		t.Fatal(err)
 	}
-	_, err := params.WithRings(c, memory, params.RingSize(parse(t, reloadText(16, port2Text))))
+	_, err := params.WithRings(c, memory, params.RingSize(configtest.Parse(t, reloadText(16, port2Text))))
 	if err == nil || !strings.Contains(err.Error(), "restart") || strings.Contains(err.Error(), "raise buffers") {
 		t.Errorf("%v: want to be told to restart the switch", err)
 	}
@@ -168,7 +169,8 @@ func TestReloadRefuses(t *testing.T) {
 				"lower mtu to 1496, or raise that of the device with `ip link set dev port1 mtu 1504`"}},
 		{"headroom: 256KiB", "headroom: 8MB", []string{"2048 buffers are too few"}},
 	} {
-		err := y.Reload(context.Background(), parse(t, strings.Replace(reloadText(100, port2Text), c.old, c.new, 1)))
+		text := strings.Replace(reloadText(100, port2Text), c.old, c.new, 1)
+		err := y.Reload(context.Background(), configtest.Parse(t, text))
 		var one *config.Error
 		if !errors.As(err, &one) {
 			t.Errorf("%s: %v, which is no error about a key", c.new, err)
@@ -200,7 +202,7 @@ func TestStormByHandEndsWithTheWatchdog(t *testing.T) {
 	}
 	for _, action := range []string{"off", "alert"} {
 		text := reloadText(16, port2Text) + "watchdog: {action: " + action + "}\n"
-		if err := y.Reload(t.Context(), parse(t, text)); err != nil {
+		if err := y.Reload(t.Context(), configtest.Parse(t, text)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -215,7 +217,7 @@ func TestStateOfPortsThatHaveGone(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	before := y.running.Load()
 	for _, more := range []string{"", strings.Replace(port2Text, "port2", "port3", 1)} {
-		if err := y.Reload(t.Context(), parse(t, reloadText(16, more))); err != nil {
+		if err := y.Reload(t.Context(), configtest.Parse(t, reloadText(16, more))); err != nil {
 			t.Fatal(err)
 		}
 	}

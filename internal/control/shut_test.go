@@ -8,6 +8,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"sluice/internal/config"
+	"sluice/internal/config/configtest"
 	"sluice/internal/dataplane"
 	"sluice/internal/state"
 )
@@ -63,7 +64,7 @@ func TestShutByHand(t *testing.T) {
 		})
 		isShut("after a link event")
 	}
-	if err := y.Reload(t.Context(), parse(t, reloadText(16, port2Text))); err != nil {
+	if err := y.Reload(t.Context(), configtest.Parse(t, reloadText(16, port2Text))); err != nil {
 		t.Fatal(err)
 	}
 	isShut("reloaded")
@@ -177,7 +178,7 @@ func TestClearCounters(t *testing.T) {
 		t.Fatalf("%+v, now %d frames", c, received)
 	}
 	for _, more := range []string{"", port2Text} {
-		if err := y.Reload(t.Context(), parse(t, reloadText(16, more))); err != nil {
+		if err := y.Reload(t.Context(), configtest.Parse(t, reloadText(16, more))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -225,7 +226,7 @@ func TestClearCountersOfPauses(t *testing.T) {
 				t.Fatalf("just cleared: %d PFC frames, %d storms", frames, storms)
 			}
 			for _, text := range []string{c.without, c.with} {
-				if err := y.Reload(t.Context(), parse(t, text)); err != nil {
+				if err := y.Reload(t.Context(), configtest.Parse(t, text)); err != nil {
 					t.Fatal(err)
 				}
 			}

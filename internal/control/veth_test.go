@@ -16,6 +16,7 @@ import (
 
 	"sluice/bench/netns"
 	"sluice/internal/config"
+	"sluice/internal/config/configtest"
 	"sluice/pfc"
 )
 
@@ -109,7 +110,7 @@ func newNamespace(t *testing.T, l *netns.Lab, name string) *netns.Namespace {
 // build makes a switch, but does not run it.
 func (y *yard) build(text string) {
 	y.t.Helper()
-	c := parse(y.t, text)
+	c := configtest.Parse(y.t, text)
 	err := y.home.Do(func() (err error) {
 		y.Switch, err = newSwitch(c, "test", slog.New(slog.NewTextHandler(y.t.Output(), nil)),
 			func(device string) (uint64, bool) {

@@ -7,40 +7,18 @@ import (
 
 	"sluice/internal/bridge"
 	"sluice/internal/config"
+	"sluice/internal/config/configtest"
 	"sluice/internal/dataplane"
 )
-
-// autoText is a switch whose first two ports agree on PFC by DCBX.
-const autoText = `
-memory: {buffers: 4096, cell: 160B}
-lldp: {enabled: true}
-classes:
-  - {cos: [3], lossless: true, reserved: 320B, share: 32KB, headroom: 60000B}
-  - {cos: [4, 5], reserved: 320B, share: 16KB, queue_limit: 16KB}
-  - {cos: [0, 1, 2, 6, 7], reserved: 320B, share: 16KB}
-ports:
-  - {device: a, speed: 10G, in_flight: 9KB, response: 0s, flow_control: auto, dcbx: {version: auto}}
-  - {device: b, speed: 10G, in_flight: 9KB, response: 0s, flow_control: auto, dcbx: {version: auto}}
-  - {device: c, speed: 10G, in_flight: 9KB, response: 0s}
-`
-
-// agreed returns what is known of links if ports have agreed on PFC, by device.
-func agreed(pfc map[string]uint8) map[string]config.LinkFacts {
-	links := make(map[string]config.LinkFacts)
-	for device, set := range pfc {
-		links[device] = config.LinkFacts{DCB: &config.Agreed{PFC: set}}
-	}
-	return links
-}
 
 // translateOn is translate on links.
 func translateOn(t *testing.T, text string, links map[string]config.LinkFacts) dataplane.Params {
 	t.Helper()
-	c, err := parse(t, text).OnLinks(links)
+	c, err := configtest.Parse(t, text).OnLinks(links)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := Of(c, memoryFor(t, c))
+	p, err := Of(c, configtest.Memory(t, c))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +31,7 @@ func translateOn(t *testing.T, text string, links map[string]config.LinkFacts) d
 // TestAgreedParams: a port that has not agreed on a lossless class treats it as a lossy one, with
 // the same share, without headroom and without pauses; its queue has no limit anywhere.
 func TestAgreedParams(t *testing.T) {
-	p := translateOn(t, autoText, agreed(map[string]uint8{"a": 0, "b": 0x18}))
+	p := translateOn(t, configtest.Auto, configtest.Agreed(map[string]uint8{"a": 0, "b": 0x18}))
 	for i, want := range []uint8{0, 0x18, 0x08} {
 		port := &p.Ports[i]
 		if port.Generator.Priorities != want || port.Receiver.Priorities != want || port.Watchdog.Priorities != want ||
@@ -73,11 +51,11 @@ func TestAgreedParams(t *testing.T) {
 			t.Errorf("port %s: a share of %d cells, want 200", port.Name, share)
 		}
 	}
-	p = translateOn(t, "pfc: {asymmetric: true}"+autoText, agreed(map[string]uint8{"a": 0}))
+	p = translateOn(t, "pfc: {asymmetric: true}"+configtest.Auto, configtest.Agreed(map[string]uint8{"a": 0}))
 	if a := &p.Ports[0]; a.Receiver.Priorities != 0xff || a.Generator.Priorities != 0 {
 		t.Errorf("asymmetric: %+v, %+v", a.Receiver, a.Generator)
 	}
-	p = translateOn(t, "watchdog: {action: off}"+autoText, nil)
+	p = translateOn(t, "watchdog: {action: off}"+configtest.Auto, nil)
 	if a := &p.Ports[0]; a.Watchdog.Detection != 0 || a.Generator.Priorities != 8 {
 		t.Errorf("without a watchdog: %+v", a.Watchdog)
 	}
@@ -86,7 +64,7 @@ func TestAgreedParams(t *testing.T) {
 // TestFloodsOfAgreements: flooded frames that are lossless on some port wait in their own queue at
 // every port, and no others join them.
 func TestFloodsOfAgreements(t *testing.T) {
-	text := "forwarding: {flood_queues: true}" + autoText
+	text := "forwarding: {flood_queues: true}" + configtest.Auto
 	for _, test := range []struct {
 		b    uint8
 		want bridge.QueueMap
@@ -97,7 +75,7 @@ func TestFloodsOfAgreements(t *testing.T) {
 		{0x40, bridge.QueueMap{0, 1, 1, 3, 2, 2, 6, 7}},
 		{0x04, bridge.QueueMap{0, 1, 2, 3, 4, 5, 6, 6}},
 	} {
-		if p := translateOn(t, text, agreed(map[string]uint8{"b": test.b})); *p.Floods != test.want {
+		if p := translateOn(t, text, configtest.Agreed(map[string]uint8{"b": test.b})); *p.Floods != test.want {
 			t.Errorf("%#x: %v, want %v", test.b, *p.Floods, test.want)
 		}
 	}
@@ -106,11 +84,11 @@ func TestFloodsOfAgreements(t *testing.T) {
 // TestMemoryOfAgreements: the memory is divided in the same way whether ports have agreed on the
 // lossless classes of the file or not, so an agreement on them never takes memory that is in use.
 func TestMemoryOfAgreements(t *testing.T) {
-	for _, text := range []string{autoText, strings.Replace(autoText, "cell: 160B", "cell: 160B, headroom_ratio: 2", 1),
-		strings.Replace(autoText, "cell: 160B", "cell: 160B, lossless_pool: 50%", 1)} {
+	for _, key := range []string{"", ", headroom_ratio: 2", ", lossless_pool: 50%"} {
+		text := strings.Replace(configtest.Auto, "cell: 160B", "cell: 160B"+key, 1)
 		want := translateOn(t, text, nil).Accounts[0]
 		for _, links := range []map[string]uint8{{"a": 0}, {"a": 0, "b": 0}, {"a": 8, "b": 0}} {
-			got := translateOn(t, text, agreed(links)).Accounts[0]
+			got := translateOn(t, text, configtest.Agreed(links)).Accounts[0]
 			same := slices.Clone(got.Pools)
 			for i := range same {
 				same[i].Headroom = want.Pools[i].Headroom

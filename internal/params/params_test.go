@@ -9,33 +9,14 @@ import (
 	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/config"
+	"sluice/internal/config/configtest"
 	"sluice/internal/dataplane"
-	"sluice/internal/umem"
 	"sluice/pmd/afxdp"
 	"sluice/sched"
 )
 
-func parse(t *testing.T, text string) *config.Config {
-	t.Helper()
-	c, err := config.Parse("test.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-func memoryFor(t *testing.T, c *config.Config) *umem.Memory {
-	t.Helper()
-	m, err := umem.Map(c.Memory.Buffers, c.Memory.BufferSize)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	return m
-}
-
 func TestParams(t *testing.T) {
-	c := parse(t, `
+	c := configtest.Parse(t, `
 memory: {cell: 160B, buffers: 16384}
 classes:
   - {cos: [3], lossless: true, reserved: 1KB, share: 100KB, xon: 50KB, headroom: 48000B}
@@ -50,7 +31,7 @@ ports:
       vlans: [10-20], pvid: 11, ets: ets1}
   - {device: b, speed: 1G, in_flight: 2KB, response: 1us, mtu: 1504, peer_mtu: 1400, s_tag: pcp}
 `)
-	p, err := Of(c, memoryFor(t, c))
+	p, err := Of(c, configtest.Memory(t, c))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,8 +84,8 @@ func TestTutorial(t *testing.T) {
 	if !found {
 		t.Fatal("docs/tutorial.md shows no tour/switch.yaml")
 	}
-	c := parse(t, text)
-	if _, err := Of(c, memoryFor(t, c)); err != nil {
+	c := configtest.Parse(t, text)
+	if _, err := Of(c, configtest.Memory(t, c)); err != nil {
 		t.Error(err)
 	}
 }
@@ -121,7 +102,7 @@ func TestExamples(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		p, err := Of(c, memoryFor(t, c))
+		p, err := Of(c, configtest.Memory(t, c))
 		if err != nil {
 			t.Error(err)
 			continue
@@ -150,11 +131,11 @@ func TestLimitsAgree(t *testing.T) {
 }
 
 func TestParamsOfWires(t *testing.T) {
-	c := parse(t, `
+	c := configtest.Parse(t, `
 forwarding: {mode: wire, wires: [[a, c], [d, b]]}
 ports: [{device: a, speed: 1G}, {device: b, speed: 1G}, {device: c, speed: 1G}, {device: d, speed: 1G}]
 `)
-	p, err := Of(c, memoryFor(t, c))
+	p, err := Of(c, configtest.Memory(t, c))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,8 +156,8 @@ memory: {buffers: 4096}
 classes: [{cos: [3], lossless: true, headroom: 6MB, share: 1MB}]
 ports: [{device: a, speed: 1G}, {device: b, speed: 1G}]
 `
-	c := parse(t, text)
-	_, err := Of(c, memoryFor(t, c))
+	c := configtest.Parse(t, text)
+	_, err := Of(c, configtest.Memory(t, c))
 	if err == nil {
 		t.Fatal("accepted")
 	}
@@ -185,8 +166,8 @@ ports: [{device: a, speed: 1G}, {device: b, speed: 1G}]
 	}
 	_, after, _ := strings.Cut(err.Error(), "raise buffers to ")
 	number := strings.Fields(after)[0]
-	c = parse(t, strings.Replace(text, "4096", number, 1))
-	if _, err := Of(c, memoryFor(t, c)); err != nil {
+	c = configtest.Parse(t, strings.Replace(text, "4096", number, 1))
+	if _, err := Of(c, configtest.Memory(t, c)); err != nil {
 		t.Errorf("%s buffers, which were recommended, are refused: %v", number, err)
 	}
 }

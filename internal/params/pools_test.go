@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"sluice/cells"
+	"sluice/internal/config/configtest"
 	"sluice/internal/dataplane"
 	"sluice/pfc"
 )
@@ -69,8 +70,8 @@ ports: [{device: a, speed: 10G, cable: 300m, response: 0s}, {device: b, speed: 1
 				port.Cells.Groups[0].Pool, port.Cells.Groups[3].Pool)
 		}
 	}
-	c := parse(t, strings.Replace(text, "buffers: 16384", "buffers: 8192", 1))
-	if _, err := Of(c, memoryFor(t, c)); err == nil || !strings.Contains(err.Error(), "test.yaml:2:") ||
+	c := configtest.Parse(t, strings.Replace(text, "buffers: 16384", "buffers: 8192", 1))
+	if _, err := Of(c, configtest.Memory(t, c)); err == nil || !strings.Contains(err.Error(), "test.yaml:2:") ||
 		!strings.Contains(err.Error(), "raise buffers to") {
 		t.Errorf("too few buffers: got %v, want an error at line 2 that says what to raise", err)
 	}
@@ -91,8 +92,8 @@ ports: [{device: a, speed: 1G, response: 0s}]
 }
 
 func TestIdleWorker(t *testing.T) {
-	c := parse(t, "workers: [0, 1]\nports: [{device: a, speed: 1G}]\n")
-	if _, err := Of(c, memoryFor(t, c)); err == nil ||
+	c := configtest.Parse(t, "workers: [0, 1]\nports: [{device: a, speed: 1G}]\n")
+	if _, err := Of(c, configtest.Memory(t, c)); err == nil ||
 		!strings.HasPrefix(err.Error(), "test.yaml:1:14: the worker on CPU 1 has no port") {
 		t.Errorf("got %v, want an error at the second CPU", err)
 	}
@@ -130,12 +131,12 @@ ports: [{device: a, speed: 1G, response: 0s}]
 // TestHeadroomFromTheLink: a lossless class without a configured headroom gets what its port's link
 // needs.
 func TestHeadroomFromTheLink(t *testing.T) {
-	c := parse(t, `
+	c := configtest.Parse(t, `
 memory: {cell: 160B, buffers: 65536}
 classes: [{cos: [3], lossless: true}]
 ports: [{device: a, speed: 10G, cable: 300m}, {device: b, speed: 1G}]
 `)
-	p, err := Of(c, memoryFor(t, c))
+	p, err := Of(c, configtest.Memory(t, c))
 	if err != nil {
 		t.Fatal(err)
 	}

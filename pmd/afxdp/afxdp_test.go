@@ -68,6 +68,17 @@ type cable struct {
 
 const leftDevice, rightDevice = "left0", "right0"
 
+// deleteLeft deletes the left device, and so the right one.
+func (c *cable) deleteLeft(t *testing.T) {
+	t.Helper()
+	if err := c.left.Do(func() error {
+		l, err := findLink(leftDevice)
+		return errors.Join(err, netlink.LinkDel(l))
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func newCable(t testing.TB, options ...netns.Option) cable {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -668,12 +679,7 @@ func TestDeviceGoesDownAndAway(t *testing.T) {
 	if s := left.State(); s != StateRunning {
 		t.Errorf("up again: state %v", s)
 	}
-	if err := c.left.Do(func() error {
-		link, err := findLink(leftDevice)
-		return errors.Join(err, netlink.LinkDel(link))
-	}); err != nil {
-		t.Fatal(err)
-	}
+	c.deleteLeft(t)
 	for range 3 {
 		left.send(frames...)
 		left.refill(10)

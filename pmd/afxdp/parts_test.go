@@ -311,12 +311,7 @@ func TestDeviceGoesAwayWithParts(t *testing.T) {
 		right.receive()
 		return left.completion.Len() == 15 && left.tx.Len() >= 5
 	})
-	if err := c.left.Do(func() error {
-		l, err := findLink(leftDevice)
-		return errors.Join(err, netlink.LinkDel(l))
-	}); err != nil {
-		t.Fatal(err)
-	}
+	c.deleteLeft(t)
 	for range 10 {
 		left.Flush()
 		left.reap() // checks each

@@ -340,40 +340,38 @@ func (p *pair) compareCounts() string {
 	return ""
 }
 
-func engineLinks(s *snoop.System) string {
+// lines returns the lines of all elements, in order.
+func lines[T any](of []T, line func(T) string) string {
 	var all []string
-	for _, l := range s.Links() {
-		all = append(all, fmt.Sprintf("%d %v %v %s %s", l.VID, l.VN, l.FCF, l.ENodePort, l.FCFPort))
+	for _, e := range of {
+		all = append(all, line(e))
 	}
 	slices.Sort(all)
 	return strings.Join(all, "\n")
+}
+
+func engineLinks(s *snoop.System) string {
+	return lines(s.Links(), func(l snoop.Link) string {
+		return fmt.Sprintf("%d %v %v %s %s", l.VID, l.VN, l.FCF, l.ENodePort, l.FCFPort)
+	})
 }
 
 func modelLinks(of []snooptest.Standing) string {
-	var all []string
-	for _, l := range of {
-		all = append(all, fmt.Sprintf("%d %v %v %s %s", l.VID, l.VN, l.FCF, l.ENodePort, l.FCFPort))
-	}
-	slices.Sort(all)
-	return strings.Join(all, "\n")
+	return lines(of, func(l snooptest.Standing) string {
+		return fmt.Sprintf("%d %v %v %s %s", l.VID, l.VN, l.FCF, l.ENodePort, l.FCFPort)
+	})
 }
 
 func engineAges(s snoop.Snapshot) string {
-	var all []string
-	for _, l := range s.Links {
-		all = append(all, fmt.Sprintf("%d %v %v %v %d", l.VID, l.VN, l.ENode, l.FCF, l.Refreshed))
-	}
-	slices.Sort(all)
-	return strings.Join(all, "\n")
+	return lines(s.Links, func(l snoop.SavedLink) string {
+		return fmt.Sprintf("%d %v %v %v %d", l.VID, l.VN, l.ENode, l.FCF, l.Refreshed)
+	})
 }
 
 func modelAges(of []snooptest.Standing) string {
-	var all []string
-	for _, l := range of {
-		all = append(all, fmt.Sprintf("%d %v %v %v %d", l.VID, l.VN, l.ENode, l.FCF, l.Age))
-	}
-	slices.Sort(all)
-	return strings.Join(all, "\n")
+	return lines(of, func(l snooptest.Standing) string {
+		return fmt.Sprintf("%d %v %v %v %d", l.VID, l.VN, l.ENode, l.FCF, l.Age)
+	})
 }
 
 func engineAged(s snoop.Snapshot) (all []snooptest.Aged) {
