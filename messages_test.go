@@ -1,11 +1,8 @@
 package sluice
 
 import (
-	"flag"
-	"fmt"
 	"go/ast"
 	"go/token"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -13,42 +10,6 @@ import (
 	"strings"
 	"testing"
 )
-
-var updateMessages = flag.Bool("update-messages", false, "write docs/messages.txt anew")
-
-const messagesFile = "docs/messages.txt"
-
-// TestMessages checks that docs/messages.txt lists the texts of the programs: a new or changed text
-// shows up in the diff of one file, where it can be read beside all the others.
-func TestMessages(t *testing.T) {
-	var list strings.Builder
-	fmt.Fprint(&list, "The texts of the programs, by source file: help, log messages, errors, table heads. Values\n"+
-		"are … or a verb of fmt. Of single words only log messages are here. Written by\n"+
-		"`go test . -run TestMessages -update-messages`.\n")
-	for _, s := range sources(t) {
-		texts := messages(s)
-		if s.test || len(texts) == 0 {
-			continue
-		}
-		fmt.Fprintf(&list, "\n%s\n", s.path)
-		for _, m := range texts {
-			fmt.Fprintf(&list, "\t%s\n", strings.ReplaceAll(strings.Trim(m, "\n"), "\n", "\n\t\t"))
-		}
-	}
-	if *updateMessages {
-		if err := os.WriteFile(messagesFile, []byte(list.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	committed, err := os.ReadFile(messagesFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(committed) != list.String() {
-		t.Errorf("%s is out of date: run `go test . -run TestMessages -update-messages`, and read the diff aloud",
-			messagesFile)
-	}
-}
 
 var (
 	verb     = regexp.MustCompile(`%[-+# 0-9.*\[\]]*[a-zA-Z]`) // of fmt
@@ -136,7 +97,8 @@ func literal(l *ast.BasicLit) string {
 var stiff = regexp.MustCompile(`(?i)\b(whoever|thereby|nobody|somebody|heard|obey(s|ed)?|mend(s|ed|ing)?|for want of|` +
 	`again and again|so long (is|are|the|as it)|is to have|stations?)\b`)
 
-// TestPlainWords checks texts of the programs for words that docs/messages.txt is rid of.
+// TestPlainWords checks the texts of the programs (help, log messages, errors, table heads) for
+// words that a reader would not say.
 func TestPlainWords(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.test {
