@@ -149,10 +149,7 @@ var mayAskForTime = []string{"internal/dataplane/run.go", "internal/control/", "
 	"bench/rig/", "bench/roce/",
 	"bench/scenario/memory/", "bench/scenario/veth/"}
 
-const (
-	maxFunctionLines = 70
-	maxPackageLines  = 4000 // without tests
-)
+const maxFunctionLines = 70
 
 // TestSwitchIsApart: the switch links no library that only the lab needs.
 func TestSwitchIsApart(t *testing.T) {
@@ -169,20 +166,6 @@ func TestSwitchIsApart(t *testing.T) {
 			if strings.Contains(p, lab) {
 				t.Errorf("cmd/sluice depends on %s", p)
 			}
-		}
-	}
-}
-
-func TestPackagesStaySmall(t *testing.T) {
-	lines := map[string]int{}
-	for _, s := range sources(t) {
-		if !s.test {
-			lines[s.pkg] += s.set.File(s.file.Pos()).LineCount()
-		}
-	}
-	for pkg, n := range lines {
-		if n > maxPackageLines {
-			t.Errorf("package %s has %d lines, more than %d: it is two", pkg, n, maxPackageLines)
 		}
 	}
 }
