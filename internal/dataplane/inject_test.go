@@ -482,7 +482,7 @@ func TestInjectedFramesAreConserved(t *testing.T) {
 				}
 			}
 			r.disturb(random, from, workers)
-			r.run(int64(random.IntN(3000)))
+			r.run(1 + int64(random.IntN(3000))) // at least one iteration, so that a generation is adopted
 			r.s.Punted(punt.LLDP, func(punt.Frame) {})
 			for port := range 3 {
 				numbers, _ := r.numbers(port)
