@@ -43,13 +43,14 @@ type group struct {
 // marks is the part of a priority group that is needed only in congestion and for reports.
 type marks struct {
 	most           int32 // headroom cells that it may hold; 0: lossy
+	due            int32 // the same by the parameters; see Settle
 	xon, xonOffset int32
 	headroomPeak   int32 // the highest headroom so far; see ClearWatermarks
 	maxUsed        int32 // peaks from before they were cleared
 	maxHeadroom    int32
 	maxQueued      int32
 	inherited      int32  // used at TakeOver, possibly above the limit
-	queueInherited int32  // the same for the queue
+	queueInherited int32  // the same for the queue, or what lossless frames have brought it to
 	refusedIn      uint64 // the pool's period in which it last refused frames of this group, if it is a rival
 }
 
@@ -156,7 +157,8 @@ func NewManager(p Params) (*Manager, error) {
 				reserved: int32(g.Reserved), base: int32(g.Reserved + g.Share), alpha: uint16(g.Alpha),
 				rival: !g.Lossless && g.Alpha == 0, pool: &m.pools[g.Pool],
 			}
-			m.marks[at] = marks{most: int32(g.Headroom), xon: int32(g.XON), xonOffset: int32(g.XONOffset)}
+			m.marks[at] = marks{most: int32(g.Headroom), due: int32(g.Headroom), xon: int32(g.XON),
+				xonOffset: int32(g.XONOffset)}
 			m.queues[at] = queue{limit: int32(q.Limit), alpha: int32(q.Alpha), pool: &m.egress[q.Pool],
 				rivalry: rivalry{period: firstPeriod}}
 			m.reds[at] = newRED(q.RED)
@@ -336,6 +338,21 @@ func (m *Manager) Enqueue(port, queue, from, cells int) Reason {
 	q.peak = max(q.peak, used)
 	m.held[at*m.ports+from] += int32(cells)
 	return Admitted
+}
+
+// EnqueueLossless charges the cells of a frame that may not be dropped for lack of room, whatever
+// the limit of the queue.
+func (m *Manager) EnqueueLossless(port, queue, from, cells int) {
+	at := port*Priorities + queue
+	q := &m.queues[at]
+	if q.alpha != 0 {
+		q.pool.take(int32(cells))
+		q.pool.least = min(q.pool.least, q.pool.free)
+	}
+	q.used += int32(cells)
+	q.peak = max(q.peak, q.used)
+	m.held[at*m.ports+from] += int32(cells)
+	m.marks[at].queueInherited = max(m.marks[at].queueInherited, q.used)
 }
 
 // fits reports whether the queue has room for the next frame.

@@ -8,12 +8,17 @@ package cells
 // Cells held beyond the new limits stay held. Their pool is then overdrawn and admits nothing until
 // enough has been given back; until then more cells may be in use than there are, and as many fewer
 // buffers wait with drivers. A lossless group beyond its new limit goes into XOFF with its next
-// frame, as always. If a group's headroom shrinks while in use, the group keeps as many free
-// headroom cells as it had, or all of the new headroom if that is less, since the link partner may
-// still send as much; cells held beyond that count as shared.
+// frame, as always.
+//
+// Lossless groups keep the headroom that they had until Settle gives them that of m's parameters.
+// What they have beyond it is lent by the shared cells of their pool. A group that has become lossy
+// gives its headroom up at once; cells that it holds there count as shared.
 func (m *Manager) TakeOver(old *Manager) {
 	inheritWatermarks(m.pools, old.pools)
 	inheritWatermarks(m.egress, old.egress)
+	for at := range m.groups {
+		m.keepHeadroom(at, old)
+	}
 	for at := range old.groups {
 		m.inheritGroup(at, old)
 		m.inheritQueue(at, old)
@@ -34,11 +39,79 @@ func (m *Manager) TakeOver(old *Manager) {
 	m.state = old.state
 }
 
+// keepHeadroom leaves a lossless group the headroom that it had in old: none if it is new.
+func (m *Manager) keepHeadroom(at int, old *Manager) {
+	mark := &m.marks[at]
+	if mark.due == 0 {
+		return
+	}
+	mark.most = 0
+	if at < len(old.marks) {
+		mark.most = old.marks[at].most
+	}
+	m.groups[at].pool.lend(max(0, mark.most-mark.due))
+}
+
+// lend moves shared cells of the pool to its headroom; less than 0: back.
+func (p *pool) lend(cells int32) {
+	p.size, p.free, p.low, p.minFree = p.size-cells, p.free-cells, p.low-cells, p.minFree-cells
+	p.headroomSize, p.headroom = p.headroomSize+cells, p.headroom+cells
+	p.headroomLow, p.minHeadroom = p.headroomLow+cells, p.minHeadroom+cells
+	p.least, p.headroomLeast = min(p.least-cells, 0), min(p.headroomLeast+cells, 0)
+}
+
+// Settle gives the groups of a port the headroom of their parameters, where TakeOver has left them
+// another one. A group gets more once no pool is overdrawn, since there are buffers for it only
+// then. It gives up what it has too much once it is not in XOFF and the caller says that the link
+// is covered: that the new headroom holds all that the link partner may send after an XOFF from now
+// on. Settle returns the groups that still have too little and too much (bit n: priority n).
+func (m *Manager) Settle(port int, covered bool) (little, much uint8) {
+	for priority := range Priorities {
+		at := port*Priorities + priority
+		mark := &m.marks[at]
+		switch more := mark.due - mark.most; {
+		case more == 0:
+			continue
+		case more < 0 && covered && m.congested[port]>>priority&1 == 0:
+			m.groups[at].pool.lend(more)
+		case more < 0:
+			much |= 1 << priority
+			continue
+		case m.overdrawn():
+			little |= 1 << priority
+			continue
+		}
+		mark.most = mark.due
+	}
+	return little, much
+}
+
+// Lossless returns the groups of a port that have headroom now.
+func (m *Manager) Lossless(port int) (groups uint8) {
+	for priority := range Priorities {
+		if m.marks[port*Priorities+priority].most > 0 {
+			groups |= 1 << priority
+		}
+	}
+	return groups
+}
+
+// overdrawn reports whether more cells are in use somewhere than the parameters provide.
+func (m *Manager) overdrawn() bool {
+	for i := range m.pools {
+		if p := &m.pools[i]; p.free < 0 || p.headroom < 0 {
+			return true
+		}
+	}
+	return false
+}
+
 func (m *Manager) inheritGroup(at int, old *Manager) {
 	g, mark, from, was := &m.groups[at], &m.marks[at], &old.groups[at], &old.marks[at]
-	room := was.most - from.headroom
-	g.headroom = max(0, min(from.headroom, mark.most-room))
-	g.used = from.used + from.headroom - g.headroom
+	g.used, g.headroom = from.used, from.headroom
+	if mark.most == 0 {
+		g.used, g.headroom = from.used+from.headroom, 0
+	}
 	g.peak = max(from.peak, g.used)
 	g.back(-max(g.used-g.reserved, 0))
 	g.pool.headroom -= g.headroom

@@ -44,6 +44,11 @@ func TestTakeOverByOthers(t *testing.T) {
 				next.TakeOver(m)
 				m = next
 			},
+			"settle": func(t *rapid.T) {
+				for port := range p.Ports {
+					m.Settle(port, rapid.Bool().Draw(t, "covered"))
+				}
+			},
 			"": func(t *rapid.T) { check(t, m) },
 		})
 		for _, f := range held {
@@ -53,9 +58,7 @@ func TestTakeOverByOthers(t *testing.T) {
 			m.Dequeue(f.port, f.priority, 0, f.cells)
 		}
 		check(t, m)
-		for port := range p.Ports {
-			m.Congested(port)
-		}
+		settleAll(t, m)
 		for i := range m.pools {
 			if p := &m.pools[i]; p.free != p.size || p.headroom != p.headroomSize {
 				t.Fatalf("idle: pool %d has %d of %d free, of headroom %d of %d", i, p.free, p.size, p.headroom,
@@ -70,9 +73,23 @@ func TestTakeOverByOthers(t *testing.T) {
 	})
 }
 
-// TestTakeOverKeepsRoomForWhatIsUnderWay: a group in XOFF whose headroom changes can take as many
-// more cells as before, or as many as the new headroom has if that is less.
-func TestTakeOverKeepsRoomForWhatIsUnderWay(t *testing.T) {
+// settleAll settles all ports of an idle memory.
+func settleAll(t *rapid.T, m *Manager) {
+	for port := range m.ports {
+		m.Congested(port)
+		m.Settle(port, true) // gives headroom back, which others may wait for
+	}
+	for port := range m.ports {
+		if little, much := m.Settle(port, true); little|much != 0 {
+			t.Fatal("idle, and still another headroom than that of the parameters")
+		}
+	}
+}
+
+// TestTakeOverKeepsHeadroom: until it settles, a group has the headroom that it had, whatever the
+// new parameters say. It gives up what it has too much only when its link is covered and XOFF is
+// over, and then its pool has the cells again.
+func TestTakeOverKeepsHeadroom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string) (m *Manager, headroom int) {
 			headroom = rapid.IntRange(1, 30).Draw(t, name+" headroom")
@@ -80,26 +97,113 @@ func TestTakeOverKeepsRoomForWhatIsUnderWay(t *testing.T) {
 			return onePortOf(t, GroupParams{Lossless: true, Share: share, Headroom: headroom, XON: share}), headroom
 		}
 		m, before := draw("old")
-		for m.Congested(0) == 0 {
-			m.Admit(0, 0, 1)
+		held := 0
+		admit := func(m *Manager) Reason {
+			why := m.Admit(0, 0, 1)
+			if why == Admitted {
+				held++
+			}
+			return why
 		}
-		for range rapid.IntRange(0, before).Draw(t, "more") {
-			m.Admit(0, 0, 1)
+		for range rapid.IntRange(0, 50).Draw(t, "frames") {
+			admit(m)
 		}
-		left := before - m.Group(0, 0).Headroom
+		left, xoff := before-m.Group(0, 0).Headroom, m.Congested(0)
 		next, after := draw("new")
 		next.TakeOver(m)
 		check(t, next)
-		if next.Congested(0)&1 == 0 && next.Group(0, 0).Shared > next.Group(0, 0).PeakShared {
-			t.Fatal("a group in XOFF left it by taking over")
+		if next.congested[0] != xoff {
+			t.Fatalf("XOFF %b, was %b", next.congested[0], xoff)
 		}
-		for i := range min(left, after) {
-			if r := next.Admit(0, 0, 1); r != Admitted {
-				t.Fatalf("%v after %d cells, though %d were free before and the new headroom has %d", r, i, left, after)
+		if little, _ := next.Settle(0, false); little != 0 {
+			t.Fatalf("%b waits although there is room", little)
+		}
+		for next.Congested(0) == 0 { // shared cells first
+			admit(next)
+		}
+		for n := next.Group(0, 0).Headroom; n < max(before, after)-before+left; n++ {
+			if r := admit(next); r != Admitted {
+				t.Fatalf("%v with %d cells of headroom in use, though %d were free of %d before", r, n, left, before)
 			}
 		}
 		check(t, next)
+		if _, much := next.Settle(0, true); after < before && much != 1 {
+			t.Fatal("headroom was given up in XOFF")
+		}
+		next.Release(0, 0, held)
+		next.Congested(0)
+		if _, much := next.Settle(0, false); after < before && much != 1 {
+			t.Fatal("headroom was given up although the link needs it")
+		}
+		if _, much := next.Settle(0, true); much != 0 || next.Limits(0, 0).Headroom != after {
+			t.Fatalf("%b waits, headroom %d, want %d", much, next.Limits(0, 0).Headroom, after)
+		}
+		if p := next.Pool(0); p.Size != 100-after || p.HeadroomSize != after || p.Used+p.Headroom != 0 {
+			t.Fatalf("%+v", p)
+		}
+		check(t, next)
 	})
+}
+
+// TestHeadroomIsPromisedWhenItIsBacked: a group that becomes lossless, or gets more headroom, gets
+// it only when there are as many cells as the parameters promise.
+func TestHeadroomIsPromisedWhenItIsBacked(t *testing.T) {
+	params := func(headroom, share int) Params {
+		p := Params{CellSize: 100, Cells: 100, Ports: make([]PortParams, 2),
+			Pools: []PoolParams{{Name: "lossy", Shared: share}, {Name: "lossless"}}}
+		p.Ports[0].Groups[0] = GroupParams{Share: share}
+		p.Ports[1].Groups[3] = GroupParams{Pool: 1}
+		if headroom > 0 {
+			p.Ports[1].Groups[3] = GroupParams{Lossless: true, Pool: 1, Headroom: headroom}
+		}
+		return p
+	}
+	for _, before := range []int{0, 10} {
+		m, err := NewManager(params(before, 90))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Admit(0, 0, 90)
+		next, err := NewManager(params(60, 40))
+		if err != nil {
+			t.Fatal(err)
+		}
+		next.TakeOver(m)
+		for held := 90; held > 40; held-- {
+			if little, _ := next.Settle(1, true); little != 1<<3 || next.Limits(1, 3).Headroom != before {
+				t.Fatalf("%b waits while lossy frames hold %d cells; headroom %d, was %d", little, held,
+					next.Limits(1, 3).Headroom, before)
+			}
+			next.Release(0, 0, 1)
+		}
+		if little, _ := next.Settle(1, true); little != 0 || !next.AdmitPastShare(1, 3, 60) {
+			t.Fatalf("%b waits, or 60 cells of headroom are not there", little)
+		}
+	}
+}
+
+// TestANewPortWaitsForItsHeadroom, too.
+func TestANewPortWaitsForItsHeadroom(t *testing.T) {
+	m, err := NewManager(Params{CellSize: 100, Cells: 100, Ports: []PortParams{{Groups: [8]GroupParams{{Share: 100}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Admit(0, 0, 41)
+	p := Params{CellSize: 100, Cells: 100, Ports: make([]PortParams, 2)}
+	p.Ports[0].Groups[0] = GroupParams{Share: 40}
+	p.Ports[1].Groups[3] = GroupParams{Lossless: true, Headroom: 60}
+	next, err := NewManager(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next.TakeOver(m)
+	if little, _ := next.Settle(1, true); little != 1<<3 || next.Lossless(1) != 0 {
+		t.Error("a new port got headroom that a lossy one holds")
+	}
+	next.Release(0, 0, 1)
+	if little, _ := next.Settle(1, true); little != 0 || next.Lossless(1) != 1<<3 {
+		t.Error("headroom is there, but not given")
+	}
 }
 
 func onePortOf(t *rapid.T, g GroupParams) *Manager {

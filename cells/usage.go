@@ -173,7 +173,7 @@ func (m *Manager) checkGroup(port, priority int) error {
 	// pool. What was taken over may be above any limit.
 	limit := g.base
 	if g.alpha > 0 {
-		limit += g.pool.size
+		limit += max(g.pool.size, 0)
 	}
 	limit = max(limit, m.marks[at].inherited)
 	switch {

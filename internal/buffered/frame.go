@@ -5,17 +5,20 @@ package buffered
 import "sluice/pmd"
 
 // Frame describes the frame in a buffer in one word, so that one store writes it and one comparison
-// matches two kinds. It has four fields of 16 bits, from bit 0 on: the frame's length in bytes, and
-// Several; the cells charged to its ingress group, and to its egress queue while it waits there;
-// its kind; and its offset in the buffer.
+// matches two kinds. It has four fields of 16 bits, from bit 0 on: the frame's length in bytes,
+// Lossless and Several; the cells charged to its ingress group, and to its egress queue while it
+// waits there; its kind; and its offset in the buffer.
 type Frame uint64
 
 const (
 	// Several is set if the frame has several parts: the buffer is its head, and Parts knows the
 	// others. A loop over frames finds out with one OR each whether any of them has.
 	Several = 1 << 15
+	// Lossless is set if the frame came in as lossless: it may not be dropped for lack of room,
+	// whatever its class is at the egress port, or in a generation that another worker runs.
+	Lossless = 1 << 14
 	// MaxLength is the longest frame that a Frame can describe, in bytes.
-	MaxLength = 1<<15 - 1
+	MaxLength = 1<<14 - 1
 )
 
 // Kind encodes a frame's ingress port, priority and egress queue. The queue is that of the
@@ -76,5 +79,5 @@ func (f Frame) At(offset uint16) Frame { return f&(1<<48-1) | Frame(offset)<<48 
 
 // Moved returns the frame with its start moved by a number of bytes, and shortened by as many.
 func (f Frame) Moved(bytes int) Frame {
-	return New(uint16(int(f.Offset())+bytes), f.Length()-bytes, f.Cells(), f.Kind()) | f&Several
+	return New(uint16(int(f.Offset())+bytes), f.Length()-bytes, f.Cells(), f.Kind()) | f&(Several|Lossless)
 }

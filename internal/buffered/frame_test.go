@@ -17,14 +17,14 @@ func TestFrame(t *testing.T) {
 			word("cells", 0, math.MaxUint16)
 		port, priority, queue := word("port", 0, MaxPorts-1), word("priority", 0, Priorities-1),
 			word("queue", 0, Priorities-1)
-		parts := Frame(word("several", 0, 1)) * Several
-		f := New(uint16(offset), length, cells, KindOf(uint16(port*Priorities+priority), uint8(queue))) | parts
+		flags := Frame(word("several", 0, 1))*Several | Frame(word("lossless", 0, 1))*Lossless
+		f := New(uint16(offset), length, cells, KindOf(uint16(port*Priorities+priority), uint8(queue))) | flags
 		moved := word("moved", -4, 4)
 		for _, by := range []int{0, moved} {
 			g := f.Moved(by)
 			if int(g.Offset()) != offset+by || g.Length() != length-by || g.Cells() != cells || g.In() != port ||
 				int(g.Priority()) != priority ||
-				int(g.Queue()) != queue || g.Kind() != f.Kind() || g&Several != parts ||
+				int(g.Queue()) != queue || g.Kind() != f.Kind() || g&(Several|Lossless) != flags ||
 				g.At(uint16(offset)) != f.Moved(by).At(uint16(offset)) ||
 				int(g.At(4).Offset()) != 4 {
 				t.Fatalf("%d bytes at %d, %d cells, port %d, priority %d, queue %d, moved by %d: %#x", length, offset,

@@ -124,9 +124,8 @@ func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 		r.ByCoS = append(r.ByCoS, cosOf(&p.PortSnapshot, cos, c.Class(cos)))
 		addPauses(&r.PFC, &r.ByCoS[cos])
 		for why := range p.Drops {
-			if n := p.Drops[why][cos]; n > 0 {
-				r.Drops = append(r.Drops, state.Drop{Reason: drop.Reason(why).String(), CoS: cos, Frames: n,
-					Lossless: p.Lost[why][cos]})
+			if p.Drops[why][cos] > 0 {
+				r.Drops = append(r.Drops, dropOf(&p.PortSnapshot, drop.Reason(why), cos))
 			}
 		}
 	}
@@ -140,6 +139,17 @@ func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 		}
 	}
 	return r
+}
+
+func dropOf(p *dataplane.PortSnapshot, why drop.Reason, cos int) state.Drop {
+	d := state.Drop{Reason: why.String(), CoS: cos, Frames: p.Drops[why][cos]}
+	switch {
+	case why.Congestion():
+		d.Lossless = p.Lost[why][cos]
+	case why.Failure():
+		d.Failed = p.Lost[why][cos]
+	}
+	return d
 }
 
 func ownOf(c *dataplane.PortCounters) state.Own {

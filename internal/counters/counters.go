@@ -25,6 +25,7 @@ type Port struct {
 	RX, TX       [Priorities]uint64
 	TXClassBytes [Priorities]uint64 // of TXBytes
 	Drops        Losses             // ingress reasons at the ingress port, egress reasons at the egress port
+	Lost         Losses             // of Drops, frames that came in as lossless
 	FloodCopies  uint64             // copies, beyond the first, of flooded frames received here; dropped ones too
 
 	Control             uint64 // all MAC control frames; none is forwarded
@@ -46,16 +47,20 @@ type Port struct {
 	Injected, InjectedBytes, InjectDropped uint64
 }
 
-// Dropped returns all dropped frames, whatever the reason.
-func (c *Port) Dropped() uint64 {
-	n := uint64(0)
-	for why := range c.Drops {
-		for _, d := range c.Drops[why] {
-			n += d
-		}
+// Drop counts dropped frames of a priority. lossless says whether they came in as lossless.
+func (c *Port) Drop(why drop.Reason, priority uint8, lossless bool, frames uint64) {
+	c.Drops[why][priority%Priorities] += frames
+	if lossless {
+		c.Lost[why][priority%Priorities] += frames
 	}
-	return n
 }
+
+// Dropped returns all dropped frames, whatever the reason.
+func (c *Port) Dropped() uint64 { return c.Drops.Sum(func(drop.Reason) bool { return true }) }
+
+// LosslessDrops returns how many frames that came in as lossless were dropped for lack of room.
+// This number must stay 0.
+func (c *Port) LosslessDrops() uint64 { return c.Lost.Sum(drop.Reason.Congestion) }
 
 // In returns how many frames the port had to find a place for.
 func (c *Port) In() uint64 { return c.RXFrames + c.FloodCopies }
@@ -85,53 +90,28 @@ func (c *Port) ClassDrops(priority int) (in, out uint64) {
 // Losses counts frames by reason and priority.
 type Losses [drop.Reasons][Priorities]uint64
 
-// Sum returns the number of all frames.
-func (l *Losses) Sum() uint64 {
+// Sum returns the number of the frames that were dropped for reasons of a kind.
+func (l *Losses) Sum(of func(drop.Reason) bool) uint64 {
 	n := uint64(0)
 	for why := range l {
-		for _, d := range l[why] {
-			n += d
+		if of(drop.Reason(why)) {
+			for _, d := range l[why] {
+				n += d
+			}
 		}
 	}
 	return n
 }
 
-// Lossless tells which of a port's drops were frames of lossless priorities, lost to congestion. A
-// reload may change which priorities are lossless.
-type Lossless struct {
-	before Losses // in earlier generations
-	since  Losses // all drops when this one began
-}
-
-// TakeOver begins a new generation after one with these drops and losses.
-func (l *Lossless) TakeOver(lost, drops Losses) { l.before, l.since = lost, drops }
-
-// Lost returns the frames lost to congestion while their priority was lossless, given all drops and
-// the priorities (bit n: priority n) that are lossless now.
-func (l *Lossless) Lost(drops *Losses, lossless uint8) Losses {
-	lost := l.before
-	for why := range lost {
-		if !drop.Reason(why).Congestion() {
-			continue
-		}
-		for priority := range lost[why] {
-			if lossless>>priority&1 == 1 {
-				lost[why][priority] += drops[why][priority] - l.since[why][priority]
-			}
-		}
-	}
-	return lost
-}
-
 // Departed sums up the counts of ports that have left.
 type Departed struct {
 	In, Out uint64 // frames, as Port.In and Port.Out return them
-	Lost    uint64 // to congestion, of lossless priorities
+	Lost    uint64 // frames, as Port.LosslessDrops returns them
 }
 
 // Add adds a port that leaves.
-func (d *Departed) Add(c *Port, lost Losses) {
-	d.Lost += lost.Sum()
+func (d *Departed) Add(c *Port) {
+	d.Lost += c.LosslessDrops()
 	d.In += c.In()
 	d.Out += c.Out()
 }

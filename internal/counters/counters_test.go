@@ -21,25 +21,19 @@ func TestPort(t *testing.T) {
 	}
 }
 
-// TestLossless: only congestion counts, and only while the priority was lossless.
-func TestLossless(t *testing.T) {
-	var l Lossless
-	var drops Losses
-	drops[drop.HeadroomFull] = [Priorities]uint64{3: 5, 4: 6}
-	drops[drop.Oversize][3] = 9
-	first := l.Lost(&drops, 1<<3)
-	if first[drop.HeadroomFull] != [Priorities]uint64{3: 5} || first.Sum() != 5 {
-		t.Errorf("%v", first)
-	}
-	l.TakeOver(first, drops)
-	drops[drop.HeadroomFull][3]++
-	drops[drop.HeadroomFull][4] += 2
-	if lost := l.Lost(&drops, 1<<4); lost[drop.HeadroomFull] != [Priorities]uint64{3: 5, 4: 2} {
-		t.Errorf("%v", lost)
+// TestLost: lack of room alone makes a lossless drop, and only of frames that came in as lossless.
+func TestLost(t *testing.T) {
+	var c Port
+	c.Drop(drop.HeadroomFull, 3, true, 5)
+	c.Drop(drop.QueueFull, 4, false, 6)
+	c.Drop(drop.Storm, 3, true, 9)
+	want := Losses{drop.HeadroomFull: {3: 5}, drop.Storm: {3: 9}}
+	if c.Lost != want || c.LosslessDrops() != 5 || c.Dropped() != 20 || c.Lost.Sum(drop.Reason.Failure) != 9 {
+		t.Errorf("%v: %d lossless drops of %d", c.Lost, c.LosslessDrops(), c.Dropped())
 	}
 	var d Departed
-	d.Add(&Port{RXFrames: 8, TXFrames: 6}, first)
-	d.Add(&Port{RXFrames: 1, Control: 1}, Losses{})
+	d.Add(&Port{RXFrames: 8, TXFrames: 6, Lost: c.Lost})
+	d.Add(&Port{RXFrames: 1, Control: 1})
 	if d != (Departed{In: 9, Out: 7, Lost: 5}) {
 		t.Errorf("%+v", d)
 	}

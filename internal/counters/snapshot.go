@@ -15,8 +15,7 @@ type PortSnapshot struct {
 	Vacant bool
 	Up     bool
 	Port
-	Lossless    uint8  // priorities
-	Lost        Losses // of Drops, frames lost to congestion while their priority was lossless
+	Lossless    uint8 // priorities
 	PFCSent     pfc.GeneratorStats
 	PFCReceived pfc.ReceiverStats
 	Watchdog    pfc.WatchdogStats
@@ -41,10 +40,6 @@ type PortBuffers struct {
 	InFlight int // bytes with the driver, to send
 }
 
-// LosslessDrops returns how many frames of lossless priorities were lost to congestion. This number
-// must stay 0.
-func (p *PortSnapshot) LosslessDrops() uint64 { return p.Lost.Sum() }
-
 // Held returns the cells charged for frames that came in at the port's number, wherever they are
 // now.
 func (p *PortSnapshot) Held() int {
@@ -60,7 +55,7 @@ func (p *PortSnapshot) Held() int {
 func (p *PortSnapshot) EachLosslessDrop(do func(why drop.Reason, priority int, frames uint64)) {
 	for why := range p.Lost {
 		for priority, frames := range p.Lost[why] {
-			if frames > 0 {
+			if frames > 0 && drop.Reason(why).Congestion() {
 				do(drop.Reason(why), priority, frames)
 			}
 		}

@@ -121,8 +121,9 @@ func TestBeginOfAnAgreement(t *testing.T) {
 	}
 }
 
-// TestAgreementInAFullMemory: the headroom of a new agreement is taken from shared memory that is
-// in use. Until enough of it is free, lossless frames go to headroom, and none is lost.
+// TestAgreementInAFullMemory: the headroom of a new agreement is to be taken from shared memory
+// that is in use. Until enough of it is free, the class stays lossy at the port, and no frame is
+// lost at a port where the class was lossless before.
 func TestAgreementInAFullMemory(t *testing.T) {
 	const full = 305 // frames of 10 cells
 	r := newRig(t, 3, 1, func(p *Params) {
@@ -151,18 +152,23 @@ func TestAgreementInAFullMemory(t *testing.T) {
 		r.send(2, data(2, 1, lossless, 1500, i))
 		r.run(2000)
 	}
-	for _, i := range []int{0, 2} {
+	for i, is := range []uint8{0, 1 << lossless, 1 << lossless} {
 		p := r.port(i)
-		if p.LosslessDrops() != 0 || p.PausedPeer != 1<<lossless || p.Groups[lossless].Headroom < 100 ||
-			r.wires[i].A.Stats().Lost() != 0 {
-			t.Errorf("port %s: %d lossless drops, %#x is stopped, %+v", p.Name, p.LosslessDrops(), p.PausedPeer,
+		if p.LosslessDrops() != 0 || p.Lossless != is || r.wires[i].A.Stats().Lost() != 0 {
+			t.Errorf("port %s: lossless %#x, %d lossless drops, %+v", p.Name, p.Lossless, p.LosslessDrops(),
 				p.Groups[lossless])
 		}
 	}
+	if p := r.port(2); p.PausedPeer != 1<<lossless || p.Groups[lossless].Headroom < 100 {
+		t.Errorf("%#x is stopped, %+v", p.PausedPeer, p.Groups[lossless])
+	}
 	r.resume(1, 1<<lossless)
 	r.run(2_000_000)
-	if frames, _ := r.received(1); len(frames) != full-int(dropped)+40 || r.lost(drop.IngressFull) != dropped {
-		t.Errorf("%d frames arrived, want %d", len(frames), full-int(dropped)+40)
+	if frames, _ := r.received(1); len(frames) != full-int(dropped)+20 || r.lost(drop.IngressFull) != dropped+20 {
+		t.Errorf("%d frames arrived, want %d", len(frames), full-int(dropped)+20)
+	}
+	if p := r.port(0); p.Lossless != 1<<lossless {
+		t.Errorf("there is room for the headroom, but lossless is %#x", p.Lossless)
 	}
 	r.idle()
 }

@@ -19,9 +19,6 @@ type (
 	PortBuffers  = counters.PortBuffers
 )
 
-// lost returns the frames lost to congestion while their priority was lossless.
-func (p *port) lost() Losses { return p.losses.Lost(&p.count.Drops, p.flow.lossless) }
-
 // Snapshot is the state of one worker between two iterations, so its sums hold exactly.
 type Snapshot struct {
 	Worker     int
@@ -78,7 +75,7 @@ func (p *port) look(s *PortSnapshot, accounts *cells.Manager, now int64) {
 	*s = PortSnapshot{} // its flow control may be that of an earlier generation
 	s.Number, s.Name, s.Vacant, s.Up = p.number, p.Name, p.Vacant, p.up
 	s.Port = p.count
-	s.Lossless, s.Lost = p.flow.lossless, p.lost()
+	s.Lossless = p.flow.lossless
 	p.flow.look(s, now)
 	s.Paused = p.flow.paused(now)
 	if p.flow.on() {

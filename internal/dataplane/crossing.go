@@ -43,17 +43,16 @@ func (w *Worker) takeIn(in *inbox, now int64) int {
 }
 
 // known returns how many of the next burst of frames on a handoff are from and for ports that this
-// worker knows. The other worker may already run a generation with new ports or longer frames: such
-// a frame waits, with all frames behind it. known reads the ring before it compares
-// generations, so no frame of a later generation can be among those it has read.
+// worker knows. The other worker may already run a generation with new ports: such a frame waits,
+// with all frames behind it. known reads the ring before it compares generations, so no frame of a
+// later generation can be among those it has read.
 func (w *Worker) known(in *inbox) int {
 	ids, _ := in.Frames.Peek(burstSize)
 	if in.from.generation.Load() == w.generation.Load() {
 		return len(ids)
 	}
 	for i, id := range ids {
-		to, f := int(w.bound[id]), w.frames[id]
-		if max(to, f.In()) >= len(w.ports) || w.later(id, f) >= w.ports[to].most {
+		if max(int(w.bound[id]), w.frames[id].In()) >= len(w.ports) {
 			return i
 		}
 	}

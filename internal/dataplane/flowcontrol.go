@@ -11,7 +11,7 @@ import (
 type flowControl struct {
 	obeys     pfc.Kind // the kind of control frames that it honours; Malformed: none
 	mac       [6]byte
-	lossless  uint8 // priorities
+	lossless  uint8 // priorities that are lossless now; see finishChange
 	generator *pfc.Generator
 	receiver  *pfc.Receiver
 	watchdog  *pfc.Watchdog // nil: none
@@ -25,11 +25,6 @@ var obeyed = [...]pfc.Kind{NoFlowControl: pfc.Malformed, PriorityFlowControl: pf
 
 func newFlowControl(p PortParams) (flowControl, error) {
 	s := flowControl{obeys: obeyed[p.FlowControl], spare: umem.Spares{Lacking: ControlBuffers}}
-	for i, g := range p.Cells.Groups {
-		if g.Lossless {
-			s.lossless |= 1 << i
-		}
-	}
 	if !s.on() {
 		return s, nil
 	}

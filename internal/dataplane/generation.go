@@ -198,7 +198,7 @@ func newPort(number int, p PortParams, b *bridge.Bridge, floods *bridge.QueueMap
 	}
 	port.most = max(1, p.Parts)
 	port.growth = port.egress.Growth()
-	port.longestOut = p.MaxFrame - port.growth
+	port.setDemand(p.demand())
 	for queue := range port.batches {
 		port.batches[queue] = batch{out: port, queue: uint8(queue)}
 	}
@@ -208,12 +208,6 @@ func newPort(number int, p PortParams, b *bridge.Bridge, floods *bridge.QueueMap
 
 // own adds what only the port's own worker needs.
 func (p *port) own(arena *sched.Arena) (err error) {
-	for priority, g := range p.Cells.Groups {
-		p.longestIn[priority] = p.MaxFrame
-		if g.Lossless && p.MaxLossless > 0 {
-			p.longestIn[priority] = p.MaxLossless
-		}
-	}
 	if p.queues, err = sched.New(p.Sched, arena); err != nil {
 		return err
 	}
@@ -260,15 +254,20 @@ func (w *Worker) changeOver(g *Generation, now int64) {
 	}
 	next.accounts.TakeOver(w.accounts)
 	next.bridge.TakeOver(now, w.bridge)
+	pace := min(next.budget, w.budget.Size)
 	w.install(next)
+	w.pace(pace)
 	w.injected.Store(true) // a frame may already wait at a port that the worker did not know
 	w.generation.Store(g)
+	w.finishChange()
 }
 
 // start installs the first generation.
 func (w *Worker) start(g *Generation) {
 	w.install(g.parts[w.index])
+	w.pace(g.parts[w.index].budget)
 	w.generation.Store(g)
+	w.finishChange()
 	for _, p := range w.own {
 		if w.equip(p); p.kept() != p.filled+p.flow.spare.N+p.injection.spare.N {
 			panic("dataplane: fewer buffers than the accounts left room for")
@@ -281,6 +280,11 @@ func (w *Worker) start(g *Generation) {
 func (w *Worker) install(next *part) {
 	w.ports, w.own, w.sources, w.batches = next.ports, next.own, next.sources, next.batches
 	w.accounts, w.bridge = next.accounts, next.bridge
+	w.changing = true
+}
+
+// pace bounds iterations to a number of frames, so that no port waits for longer than it may.
+func (w *Worker) pace(budget int) {
 	ports := 0
 	w.gap.Response = math.MaxInt64
 	for _, p := range w.own {
@@ -290,9 +294,9 @@ func (w *Worker) install(next *part) {
 		ports++
 		w.gap.Response = min(w.gap.Response, p.Response)
 	}
-	w.budget.Size = next.budget
+	w.budget.Size = budget
 	w.quantum = w.budget.Quantum(ports)
-	w.budget.Size = max(next.budget, w.quantum*ports) // enough for a burst of every port
+	w.budget.Size = max(budget, w.quantum*ports) // enough for a burst of every port
 	for _, p := range w.own {
 		p.burst = w.quantum
 	}
@@ -301,6 +305,13 @@ func (w *Worker) install(next *part) {
 // succeed makes a port continue from the state of the one that had its number.
 func (w *Worker) succeed(p, old *port, now int64) {
 	p.up = old.up
+	if samePort(&p.PortParams, &old.PortParams) {
+		is, was := p.demand(), old.demand()
+		p.setDemand(is.lower(was))
+		if p.longer = old.longer; is.maxFrame < was.maxFrame {
+			p.longer = allPriorities
+		}
+	}
 	if p.worker != w.index {
 		return
 	}
@@ -308,11 +319,10 @@ func (w *Worker) succeed(p, old *port, now int64) {
 		if old.driver != nil {
 			panic("dataplane: port " + old.Name + " was replaced while its driver was open")
 		}
-		w.departed.Add(&old.count, old.lost())
+		w.departed.Add(&old.count)
 		w.accounts.ForgetWatermarks(p.number)
 	} else {
 		p.count = old.count
-		p.losses.TakeOver(old.lost(), old.count.Drops)
 		p.subscriber.TakeOver(&old.subscriber)
 	}
 	p.injection.spare = old.injection.spare

@@ -9,8 +9,8 @@ import (
 	"sluice/pmd"
 )
 
-// TestLongerFramesWaitForTheReload: a reload raises the MTU and loses no frame. The worker of the
-// ingress port adopts it while that of the egress port is in the middle of an iteration.
+// TestLongerFramesWaitForTheReload: a reload raises the MTU while the worker of the egress port is
+// in the middle of an iteration. Longer frames are refused until both workers can have them.
 func TestLongerFramesWaitForTheReload(t *testing.T) {
 	r := jumboRig(t, 2, 2, func(p *Params) {
 		for i := range p.Ports {
@@ -46,11 +46,12 @@ func TestLongerFramesWaitForTheReload(t *testing.T) {
 	}
 	a.Step(r.now) // adopts
 	b.pass(r.now) // a later pass of the iteration that began before
-	for range 100 {
-		r.run(1000)
-	}
-	if frames, _ := r.received(1); len(frames) != 1 {
-		t.Errorf("lost: %v", r.port(1).Drops[drop.RefusedByDriver])
+	r.run(100_000)
+	r.send(0, patterned(0, 1, lossless, jumbo, 2))
+	r.run(100_000)
+	frames, _ := r.received(1)
+	if d := dropped(r.port(0)); len(frames) != 1 || len(d) != 1 || d["oversize/3"] != 1 {
+		t.Errorf("%d frames arrived, dropped %v", len(frames), d)
 	}
 	r.idle()
 }

@@ -328,7 +328,7 @@ func (w *Worker) descriptor(id uint32) pmd.Desc {
 
 // refuse drops a frame that was not admitted.
 func (w *Worker) refuse(p *port, d *pmd.Desc, why drop.Reason, class uint8) {
-	p.count.Drops[why][class]++
+	p.count.Drop(why, class, p.flow.lossless>>class&1 != 0, 1)
 	if w.tap != nil {
 		w.tap.refused(p, d, why, class)
 	}
@@ -345,7 +345,7 @@ type batch struct {
 	priority uint8
 	granted  bool   // the queue takes all of it, as far as is known
 	charged  bool   // all of it, to its priority group
-	any      uint16 // OR of the frames' low bits, as far as Several
+	any      uint16 // OR of the frames' low bits: Several, Lossless
 }
 
 // gather rewrites a frame, or a copy of one, for an egress port and adds it to the batch of its
@@ -357,7 +357,7 @@ func (w *Worker) gather(p *port, f *bridge.Frame, d *pmd.Desc, queue uint8, out 
 		return
 	}
 	n := w.accounts.Cells(length) // of the frame as received
-	b := buffered.Of(d, w.mask, n, buffered.KindOf(p.groups+uint16(class), queue))
+	b := buffered.Of(d, w.mask, n, buffered.KindOf(p.groups+uint16(class), queue)) | p.promise[class%Priorities]
 	if out.egress != nil {
 		b = w.rewrite(p, f, d, b, out.egress)
 		length = b.Length()
@@ -385,7 +385,7 @@ func (w *Worker) begin(p *port, g *batch, priority uint8) {
 	if g.frames.Frames() != 0 {
 		w.admit(p)
 	}
-	g.priority, g.cells, g.any = priority, 0, 0
+	g.priority, g.cells, g.any = priority, 0, uint16(p.promise[priority%Priorities])
 	w.batches = append(w.batches, g)
 }
 
@@ -481,7 +481,7 @@ func (w *Worker) trim(p *port, g *batch) {
 			dropped = append(dropped, id)
 		}
 	}
-	out.count.Drops[drop.QueueFull][g.priority%Priorities] += uint64(len(dropped))
+	out.count.Drop(drop.QueueFull, g.priority, g.any&buffered.Lossless != 0, uint64(len(dropped)))
 	if w.tap != nil {
 		for _, id := range dropped {
 			w.tap.dropped(out, id, drop.QueueFull)
@@ -490,11 +490,12 @@ func (w *Worker) trim(p *port, g *batch) {
 	w.freeAll(dropped, g.any)
 }
 
-// takesAll reports whether a batch's egress queue has room for all of it. For ports of other
-// workers it returns true, because their room is not known here.
+// takesAll reports whether a batch's egress queue takes all of it: it always has room for lossless
+// frames. For ports of other workers it returns true, because their room is not known here.
 func (w *Worker) takesAll(g *batch) bool {
 	out := g.out
-	return out.worker != w.index || out.shut>>g.queue&1 == 0 && w.accounts.HasRoom(out.number, int(g.queue), g.cells)
+	return out.worker != w.index || out.shut>>g.queue&1 == 0 &&
+		(g.any&buffered.Lossless != 0 || w.accounts.HasRoom(out.number, int(g.queue), g.cells))
 }
 
 // queue puts a charged batch into its egress queue: as a whole if the room is still there, the
@@ -575,7 +576,7 @@ func (w *Worker) floodCopy(p *port, f *bridge.Frame, d *pmd.Desc, out *port) {
 	p.count.FloodCopies++
 	c, found := w.copy(p, d)
 	if !found {
-		p.count.Drops[drop.NoBuffer][f.Class]++
+		p.count.Drop(drop.NoBuffer, f.Class, p.flow.lossless>>f.Class&1 != 0, 1)
 		if w.tap != nil {
 			w.tap.discarded(p, d, drop.NoBuffer, f.Class)
 		}
@@ -609,8 +610,7 @@ func (w *Worker) copy(p *port, d *pmd.Desc) (c pmd.Desc, found bool) {
 	return c, true
 }
 
-// enqueue puts an admitted frame, from this worker or another, into its egress queue. Lossless
-// queues never refuse frames.
+// enqueue puts an admitted frame, from this worker or another, into its egress queue.
 func (w *Worker) enqueue(out *port, id uint32) {
 	f := w.frames[id]
 	if out.shut>>(f.Queue()%Priorities)&1 != 0 {
@@ -621,7 +621,7 @@ func (w *Worker) enqueue(out *port, id uint32) {
 		w.enqueueEarly(out, id)
 		return
 	}
-	if why := w.accounts.Enqueue(out.number, int(f.Queue()), f.In(), f.Cells()); why != cells.Admitted {
+	if why := w.chargeQueue(out, f); why != cells.Admitted {
 		w.dropAdmitted(out, id, dropOfCells[why])
 		return
 	}
@@ -629,12 +629,23 @@ func (w *Worker) enqueue(out *port, id uint32) {
 	out.queues.Enqueue(int(f.Queue()), id, onWire(f.Length()))
 }
 
+// chargeQueue charges a frame to its egress queue, if that has room. Whatever the queue's limit, it
+// takes frames that came in as lossless: their class may be lossy here, or have become lossless in
+// a generation that this worker does not run yet.
+func (w *Worker) chargeQueue(out *port, f buffered.Frame) cells.Reason {
+	if f&buffered.Lossless != 0 {
+		w.accounts.EnqueueLossless(out.number, int(f.Queue()), f.In(), f.Cells())
+		return cells.Admitted
+	}
+	return w.accounts.Enqueue(out.number, int(f.Queue()), f.In(), f.Cells())
+}
+
 // enqueueEarly is enqueue for a queue with early detection, which depends on the depth before the
 // frame.
 func (w *Worker) enqueueEarly(out *port, id uint32) {
 	f := w.frames[id]
 	early := w.accounts.Early(out.number, int(f.Queue()))
-	if why := w.accounts.Enqueue(out.number, int(f.Queue()), f.In(), f.Cells()); why != cells.Admitted {
+	if why := w.chargeQueue(out, f); why != cells.Admitted {
 		w.dropAdmitted(out, id, dropOfCells[why])
 		return
 	}
@@ -659,19 +670,20 @@ func (w *Worker) warn(out *port, id uint32) bool {
 		out.count.Marked[f.Priority()]++
 		return true
 	}
-	return w.ports[f.In()].Cells.Groups[f.Priority()].Lossless || out.Cells.Groups[f.Priority()].Lossless
+	return f&buffered.Lossless != 0 || out.Cells.Groups[f.Priority()].Lossless
 }
 
 // dropAdmitted drops an admitted frame at its egress port.
 func (w *Worker) dropAdmitted(out *port, id uint32, why drop.Reason) {
-	out.count.Drops[why][w.frames[id].Priority()]++
+	f := w.frames[id]
+	out.count.Drop(why, f.Priority(), f&buffered.Lossless != 0, 1)
 	if why == drop.Storm {
-		out.count.StormQueued[w.frames[id].Priority()]++
+		out.count.StormQueued[f.Priority()]++
 	}
 	if w.tap != nil {
 		w.tap.dropped(out, id, why)
 	}
-	w.release(id, w.frames[id])
+	w.release(id, f)
 }
 
 // gates computes which priorities a port does not receive, and which of its queues take no frames.

@@ -108,11 +108,13 @@ func (w *Worker) gatherTrain(p *port, burst []pmd.Desc, classes []uint8, set uin
 		set &^= 1 << class
 	}
 	shift, mask, frames, arena, accounts, first := w.shift&63, w.mask, w.frames, w.arena, w.accounts, p.groups
+	promise := &p.promise
 	for i := range burst {
 		d, class := &burst[i], classes[i]
 		id, length := uint32(d.Addr>>shift), int(d.Len)
 		n := accounts.Cells(length)
-		frames[id] = buffered.New(uint16(d.Addr)&mask, length, n, buffered.KindOf(first+uint16(class), class))
+		frames[id] = buffered.New(uint16(d.Addr)&mask, length, n, buffered.KindOf(first+uint16(class), class)) |
+			promise[class%Priorities]
 		g := &batches[class%Priorities]
 		g.cells += n
 		arena.Append(&g.frames, id, onWire(length))

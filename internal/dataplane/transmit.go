@@ -103,7 +103,7 @@ func (w *Worker) sent(p *port, n, took int) {
 func (w *Worker) unsend(p *port, id uint32, why drop.Reason) {
 	f := w.frames[id]
 	p.count.Recalled++
-	p.count.Drops[why][f.Priority()]++
+	p.count.Drop(why, f.Priority(), f&buffered.Lossless != 0, 1)
 	if w.tap != nil {
 		w.tap.dropped(p, id, why)
 	}

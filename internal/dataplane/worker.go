@@ -58,6 +58,7 @@ type Worker struct {
 	quantum    int          // most frames that a port receives in a pass
 	unread     bool         // frames wait at a port with lossless classes, as of this pass
 	behind     bool         // the last budget ran out with frames unread, so their peers were stopped
+	changing   bool         // the change to the generation that the worker runs goes on; see finishChange
 	random     uint64       // state of xorshift; never 0
 	clock      func() int64 // see UseClock; nil: time passes between iterations only
 	index      int
@@ -71,6 +72,7 @@ type Worker struct {
 	plan       atomic.Pointer[Plan]       // shared: written by the control plane
 	adopted    atomic.Pointer[Plan]       // shared: written by the worker
 	generation atomic.Pointer[Generation] // shared: written by the worker
+	settled    atomic.Pointer[Generation] // shared, likewise: the latest that the worker's own ports have settled in
 	snapshot   snapshotExchange           // shared, by its own rules
 	fdb        fdbExchange                // shared, by its own rules
 	stopped    atomic.Bool                // shared: written by the control plane
@@ -106,7 +108,9 @@ type port struct {
 	egress     *bridge.Egress     // what is done to frames that leave; nil: nothing
 	growth     int                // bytes that an untagged frame may grow by
 	early      uint8              // queues with early detection
-	floods     bridge.QueueMap    // queues of flooded frames, by priority
+	// what the words of frames say that were received in a class: Lossless or nothing
+	promise [Priorities]buffered.Frame
+	floods  bridge.QueueMap // queues of flooded frames, by priority
 
 	batches [Priorities]batch // by queue: its frames of the current burst
 
@@ -124,13 +128,14 @@ type port struct {
 	alone      int     // bursts left in which no trains are sought
 	unread     bool    // frames wait with its driver, as of this pass; only where it has lossless classes
 	behind     bool    // the last budget ran out with frames unread: its peer's lossless priorities are stopped
+	unbacked   bool    // has less headroom than it is to have: does not come up
+	longer     uint8   // queues with frames that may be longer than MaxFrame, from before a reload
 	drain      Drain
 	queues     *sched.Scheduler
 	flow       flowControl
 	injection  injection
 	subscriber punt.Subscriber
 	count      PortCounters
-	losses     counters.Lossless
 
 	// Used for frames of several parts.
 	returned int  // buffers back from the driver that belong to frames of which it still has others
@@ -178,6 +183,9 @@ func (w *Worker) Step(now int64) int {
 	w.budget.Renew()
 	if p := w.plan.Load(); p != w.current && w.ready(p) {
 		w.adopt(p, now)
+	}
+	if w.changing {
+		w.finishChange()
 	}
 	work := w.pass(now)
 	for w.budget.First = false; w.unread && w.budget.Receive > 0; {

@@ -62,6 +62,17 @@ func (r Reason) Congestion() bool {
 	return false
 }
 
+// Failure reports whether a reason is that the switch could not or would not keep a frame that it
+// was to forward, other than lack of room: a port went down, the watchdog acted, the switch
+// stopped.
+func (r Reason) Failure() bool {
+	switch r {
+	case Oversize, Draining, Storm, StormLimit, PortDown, PortGone:
+		return true
+	}
+	return false
+}
+
 // AtEgress reports whether frames dropped for a reason are counted at the port that they were bound
 // for. Storms drop frames at both ports.
 func (r Reason) AtEgress() bool {

@@ -2,6 +2,8 @@ package state
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -9,7 +11,7 @@ import (
 // how many, where, why and when. Drops before counters were cleared remain as a total. It also says
 // if the control loop is stalled, and where DCBX has found a mismatch.
 func (r *Switch) Headline() string {
-	line := r.losses()
+	line := r.losses() + r.otherLosses()
 	if r.StalledNS > 0 {
 		line += fmt.Sprintf("  STALLED: the control loop has not run for %v: link changes and commands wait",
 			time.Duration(r.StalledNS).Round(time.Second))
@@ -70,6 +72,31 @@ func (r *Switch) losses() string {
 		line += fmt.Sprintf(" and %d more", others)
 	}
 	return line
+}
+
+// otherLosses returns the part of the headline about lossless frames that were lost although there
+// was room for them, and about frames that were lost between the switch and the devices of ports
+// with lossless classes, which don't know the class.
+func (r *Switch) otherLosses() (text string) {
+	failed, devices, reasons := uint64(0), uint64(0), []string{}
+	for i := range r.Ports {
+		p := &r.Ports[i]
+		for _, d := range p.Drops {
+			if failed += d.Failed; d.Failed > 0 && !slices.Contains(reasons, d.Reason) {
+				reasons = append(reasons, d.Reason)
+			}
+		}
+		if slices.ContainsFunc(p.ByCoS, func(c CoS) bool { return c.Lossless }) {
+			devices += p.Driver.Lost()
+		}
+	}
+	if failed > 0 {
+		text = fmt.Sprintf("  also lost: %d lossless frames (%s)", failed, strings.Join(reasons, ", "))
+	}
+	if devices > 0 {
+		text += fmt.Sprintf("  lost by devices: %d frames of any class", devices)
+	}
+	return text
 }
 
 // lastAlarm returns the latest alarm since counters were cleared, nil if there is none, and the

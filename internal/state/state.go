@@ -222,7 +222,8 @@ type Drop struct {
 	Reason   string `json:"reason" help:"Reason of the drops"`
 	CoS      int    `json:"cos" help:"CoS of the frames"`
 	Frames   uint64 `json:"frames" help:"Frames dropped"`
-	Lossless uint64 `json:"lossless" help:"Of these, frames dropped for lack of room while their CoS was lossless: must stay 0"`
+	Lossless uint64 `json:"lossless" help:"Of these, frames dropped for lack of room that had come in as lossless: must stay 0"`
+	Failed   uint64 `json:"failed" help:"Of these, frames that had come in as lossless and were lost although there was room: a port went down, the watchdog dropped them, they were too long, or the switch stopped"`
 }
 
 // PFC sums up the pauses of all classes.
