@@ -25,14 +25,27 @@ func (b *Bridge) Dump(now int64, from, slots int, into []FDBEntry) (entries []FD
 		if e.key == 0 || !b.alive(at(now), e) {
 			continue
 		}
-		s := FDBEntry{MAC: macOf(e.key), VID: uint16(e.key & 0xfff), Port: e.seen.port(), Static: e.seen.static()}
-		if !s.Static {
-			s.Age = max(0, int64((at(now)-e.seen&^(oneTick-1))/oneTick)<<tickShift)
-		}
-		into = append(into, s)
+		into = append(into, e.describe(now))
 	}
 	if to == len(b.table.slots) {
 		return into, 0
 	}
 	return into, to
+}
+
+// Find returns the entry of an address in a VLAN.
+func (b *Bridge) Find(now int64, mac frame.MAC, vid uint16) (e FDBEntry, known bool) {
+	found := b.table.find(keyOf(mac, vid))
+	if found == nil || !b.alive(at(now), found) {
+		return e, false
+	}
+	return found.describe(now), true
+}
+
+func (e *entry) describe(now int64) FDBEntry {
+	s := FDBEntry{MAC: macOf(e.key), VID: uint16(e.key & 0xfff), Port: e.seen.port(), Static: e.seen.static()}
+	if !s.Static {
+		s.Age = max(0, int64((at(now)-e.seen&^(oneTick-1))/oneTick)<<tickShift)
+	}
+	return s
 }

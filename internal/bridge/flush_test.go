@@ -12,9 +12,10 @@ func TestManyFlushes(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 2)})
 	for i := range 2 * maxFlushes {
 		mac, vid := frame.MAC(0x0200_0000_0000+i), uint16(i+1)
-		b.Learn(0, mac, vid, 0)
-		b.Flush(0, AnyPort, vid)
-		stations, _ := b.Dump(us, 0, len(b.table.slots), nil)
+		now := int64(10*i) * us
+		b.Learn(now, mac, vid, 0)
+		b.Flush(now, AnyPort, vid)
+		stations, _ := b.Dump(now+us, 0, len(b.table.slots), nil)
 		if len(stations) != 0 || len(b.flushes) > maxFlushes {
 			t.Fatalf("after %d flushes %v are known, and %d flushes", i+1, stations, len(b.flushes))
 		}

@@ -12,6 +12,9 @@ import (
 // bits of port number. Without the lower bits it is a time. Ageing is exact to the tick.
 type lastSeen int64
 
+// Tick is the resolution of the time at which an address was last seen, in ns.
+const Tick = 1 << tickShift
+
 const (
 	tickShift = 10 // ns >> tickShift: ticks
 	portBits  = 12
@@ -91,9 +94,11 @@ func (b *Bridge) give(p *share) {
 }
 
 // Learn adds an address that another worker has seen on one of its ports and announced
-// (Frame.Learned). VLAN 0 stands for the port's PVID. Learn ignores what this Bridge could not have
-// learned itself: a group address, or a VLAN of which the port is not a member.
-func (b *Bridge) Learn(now int64, mac frame.MAC, vid uint16, port int) {
+// (Frame.Learned), at a time in ns. VLAN 0 stands for the port's PVID. Learn ignores an address
+// that was seen elsewhere since, and what this Bridge could not have learned itself: a group
+// address, or a VLAN of which the port is not a member. What Learn adds is known even if the port
+// has forgotten its addresses since it was seen.
+func (b *Bridge) Learn(seen int64, mac frame.MAC, vid uint16, port int) {
 	if b.mode == Wire || mac.Group() {
 		return
 	}
@@ -101,7 +106,14 @@ func (b *Bridge) Learn(now int64, mac frame.MAC, vid uint16, port int) {
 	if !b.ports[port].vlans.Has(vid) {
 		return
 	}
-	b.learn(at(now), keyOf(mac, vid), port)
+	key, tick := keyOf(mac, vid), at(seen)
+	if e := b.table.find(key); e != nil && !e.seen.static() && e.seen >= tick+oneTick && b.alive(tick, e) {
+		return
+	}
+	b.learn(tick, key, port)
+	if e := b.table.find(key); e != nil && e.seen.place() == port {
+		e.seen = max(e.seen, b.ports[port].since|lastSeen(port))
+	}
 }
 
 // learn records that an address was seen. It reports whether that is news for other workers, and
@@ -233,7 +245,7 @@ func (b *Bridge) remove(slot uint) {
 }
 
 // Forget forgets all addresses learned on a port so far, because it went down; static entries stay.
-// Its cost does not depend on their number.
+// It forgets those seen in the same Tick, too. Its cost does not depend on their number.
 func (b *Bridge) Forget(now int64, port int) {
 	b.ports[port].since = at(now) + oneTick
 	b.forgot = max(b.forgot, b.ports[port].since)

@@ -242,9 +242,19 @@ func (s *subject) learnRemote(t *rapid.T) {
 	if vid == 0 {
 		vid = s.ports[port].PVID
 	}
-	if !mac.Group() && s.member(port, vid) {
-		s.learn(s.now, place{mac, vid}, port, s.refused(t, before, port))
+	key := place{mac, vid}
+	_, static := s.static[key]
+	newer := !static && s.station[key].seen > s.now && s.find(s.now, key) >= 0
+	if mac.Group() || !s.member(port, vid) || newer || !s.learn(s.now, key, port, s.refused(t, before, port)) {
+		return
 	}
+	seen := max(s.now, s.since[port]) // it is known although the port has forgotten all addresses since
+	for _, f := range s.flushed {
+		if f.vid == 0 && (f.port == AnyPort || f.port == port) {
+			seen = max(seen, f.before)
+		}
+	}
+	s.station[key] = visit{port, seen}
 }
 
 func (s *subject) forget(t *rapid.T) {

@@ -9,7 +9,7 @@ import "sluice/internal/buffered"
 // lower of the demands of both generations:
 //
 //   - More headroom is there once there are cells for it (cells.Manager.Settle). Until then a new
-//     lossless class is lossy, and a port without a link stays down.
+//     lossless class is lossy, and a port that has come up does not read.
 //   - Less headroom is enough once nothing is under way any more that the old demand allowed:
 //     frames and PFC frames in the TX ring, longer frames in queues and on rings between workers,
 //     and pauses.

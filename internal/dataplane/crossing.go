@@ -3,7 +3,6 @@ package dataplane
 import (
 	"sluice/internal/buffered"
 	"sluice/internal/handoff"
-	"sluice/ring"
 )
 
 // outboxTo returns the outbox to another worker.
@@ -117,33 +116,5 @@ func (w *Worker) comeHome(ids []uint32) (buffers int) {
 func (w *Worker) discharge(k buffered.Kind, cells int) {
 	if cells > 0 {
 		w.accounts.Release(k.In(), int(k.Priority()), cells)
-	}
-}
-
-// learn takes in addresses that another worker has announced. It ignores those of links that have
-// gone down since.
-func (w *Worker) learn(learnt *ring.Ring[handoff.Station], now int64) {
-	var stations [8]handoff.Station
-	for _, s := range stations[:learnt.Pop(stations[:])] {
-		if w.ports[s.Port].up {
-			w.bridge.Learn(now, s.MAC, s.VID, int(s.Port))
-		}
-	}
-}
-
-// ignoreAnnouncements drops the announcements of other workers that are not learned yet, because
-// they may be from before a flush. Those from after it are announced again (Flush.Announce).
-func (w *Worker) ignoreAnnouncements() {
-	for _, in := range w.in {
-		a, b := in.Learnt.Peek(handoff.Stations)
-		in.Learnt.Release(len(a) + len(b))
-	}
-}
-
-// announce tells the other workers at which port an address was learned.
-func (w *Worker) announce(s handoff.Station) {
-	one := [1]handoff.Station{s}
-	for _, o := range w.out {
-		o.Learnt.Push(one[:])
 	}
 }

@@ -14,6 +14,7 @@ package dataplane
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"sluice/cells"
 	"sluice/internal/bridge"
@@ -102,6 +103,8 @@ type Switch struct {
 	parts      *buffered.Parts          // likewise
 	bound      []uint16                 // likewise: egress port number of a frame for another worker
 	generation *Generation              // the latest published
+	published  []Link                   // those of the latest plan
+	origin     func() time.Time         // when the clocks of all workers were 0
 	gates      punt.Gates               // of Inject
 	pausing    punt.Gates               // of Forward
 	linked     []bridge.VirtualLink     // their ports are ids
@@ -116,7 +119,8 @@ type Switch struct {
 // that every admitted frame has a buffer.
 func NewSwitch(p Params) (*Switch, error) {
 	s := &Switch{params: p, frames: make([]buffered.Frame, p.Memory.Buffers()),
-		parts: buffered.NewParts(p.Memory), bound: make([]uint16, p.Memory.Buffers())}
+		parts: buffered.NewParts(p.Memory), bound: make([]uint16, p.Memory.Buffers()),
+		origin: newOrigin()}
 	share := p.Memory.Buffers() / max(1, p.Workers)
 	for i := range p.Workers {
 		s.Workers = append(s.Workers, newWorker(s, i, i*share, share))
@@ -213,8 +217,18 @@ func (s *Switch) Parked(number int) []uint64 {
 // Publish gives every worker the plan to run from its next iteration on. Before a new Generation is
 // published, all workers must run the one before (Adopted), and the new one must have been prepared
 // after that one was published, because each of its engines takes over from the one before. Publish
-// panics otherwise.
+// panics otherwise. It numbers the epochs of links, whatever the plan has for them.
 func (s *Switch) Publish(p *Plan) {
+	for i := range p.Links {
+		link, before := &p.Links[i], Link{}
+		if i < len(s.published) {
+			before = s.published[i]
+		}
+		if link.epoch = before.epoch; link.Up && (!before.Up || link.Flaps != before.Flaps) {
+			link.epoch++
+		}
+	}
+	s.published = p.Links
 	if g := p.Generation; g != nil && g != s.generation {
 		s.demandOrder(g)
 		s.generation = g
@@ -277,12 +291,16 @@ type Link struct {
 	// they are sent to it or to the MAC control address.
 	MAC  [6]byte
 	Peer [6]byte // address of the peer, if known: its frames for the control plane have a limit of their own
-	// Up says that the link has carrier. Frames for a port that is not up are dropped as
-	// drop.PortDown.
+	// Up says that the link has carrier, and may be used. A port that is not up reads no frames,
+	// since it could not stop its peer: they wait with the driver until it is up, or are dropped as
+	// drop.LinkDown after a second. Frames for the port are dropped as drop.PortDown.
 	Up bool
 	// Flaps counts times that the link was down and is known to have been so only after it was up
 	// again. The peer has forgotten what it was sent, but frames and pauses since then are valid.
 	Flaps uint32
+	// epoch is how often the link has come up. Addresses belong to the epoch in which they were
+	// learned, and a worker may miss the plan in which the link was down.
+	epoch uint32
 	// TXRing is how many buffers the driver takes for sending before the first completes.
 	TXRing int
 	Parts  int // most parts of a frame that the driver sends; 0 or 1: none that it receives has several

@@ -304,7 +304,7 @@ func (w *Worker) pace(budget int) {
 
 // succeed makes a port continue from the state of the one that had its number.
 func (w *Worker) succeed(p, old *port, now int64) {
-	p.up = old.up
+	p.up, p.epoch = old.up, old.epoch
 	if samePort(&p.PortParams, &old.PortParams) {
 		is, was := p.demand(), old.demand()
 		p.setDemand(is.lower(was))
@@ -332,7 +332,8 @@ func (w *Worker) succeed(p, old *port, now int64) {
 	if p.Watchdog.Action == old.Watchdog.Action && p.flow.watchdog != nil {
 		p.discarded, p.ignored = old.discarded, old.ignored
 	}
-	p.behind, p.forget, p.flaps = old.behind, old.forget, old.flaps
+	p.behind, p.left, p.heldSince, p.reads = old.behind, old.left, old.heldSince, old.reads
+	p.learnsFrom = old.learnsFrom
 	p.queues.TakeOver(old.queues)
 	p.flow.takeOver(&old.flow, now)
 	p.gates()

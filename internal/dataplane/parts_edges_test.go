@@ -103,22 +103,22 @@ func TestForgetsWhenTheDriverIsEmpty(t *testing.T) {
 			copy(r.params.Memory.Frame(f[0].Addr, 60), data(50+n, 1, 1, 60, n))
 			s.next = append(s.next, f)
 		}
-		p.driver, p.forget = crowded{s}, true
+		p.driver, p.up, p.reads, p.left = crowded{s}, false, false, 30
 		w.quantum, p.burst = test.quantum, test.burst // less than the quantum: after a flood
 		for len(s.next) > 0 {
 			r.now += 2000 // so that the bridge tells apart what it has learned in each pass
 			if w.budget.Renew(); w.take(p, r.now) == 0 {
 				t.Fatalf("%+v: %d frames wait and are not taken", test, len(s.next))
 			}
-			if len(s.next) > 0 && !p.forget {
+			if len(s.next) > 0 && p.left == 0 {
 				t.Errorf("%+v: nothing left to forget, but %d frames wait", test, len(s.next))
 			}
 		}
 		w.take(p, r.now)
 		known, _ := w.bridge.Dump(r.now, 0, 1<<20, nil)
 		behind := func(s bridge.FDBEntry) bool { return s.Port == 0 && !s.Static }
-		if p.forget || slices.ContainsFunc(known, behind) {
-			t.Errorf("%+v: still to forget: %t; known: %+v", test, p.forget, known)
+		if p.left > 0 || slices.ContainsFunc(known, behind) {
+			t.Errorf("%+v: still to forget: %d; known: %+v", test, p.left, known)
 		}
 	}
 }

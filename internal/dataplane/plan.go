@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"sluice/internal/bridge"
 	"sluice/internal/drop"
 	"sluice/internal/frame"
 	"sluice/pmd"
@@ -13,6 +14,9 @@ func (w *Worker) ready(plan *Plan) bool {
 	for i, p := range w.ports {
 		if p.driver == nil || p.driver == plan.Links[i].Driver {
 			continue
+		}
+		if !p.reads {
+			p.heldSince = longAgo // what it has not taken until now, it never will
 		}
 		// a burst may end early, before a frame that it has no room for, but two take more than one
 		if p.driver.Waiting() > 0 && w.awaited <= 2*p.Buffers/w.quantum {
@@ -34,24 +38,8 @@ func (w *Worker) adopt(plan *Plan, now int64) {
 		if p.driver != nil && p.driver != link.Driver {
 			w.takeLast(p, now)
 		}
-		wasUp := p.up
-		p.up = link.Up
 		w.bridge.SetOwn(i, frame.MACFrom(link.MAC[:]))
-		if wasUp && !p.up {
-			w.bridge.Forget(now, i)
-			p.forget = p.driver != nil && link.Driver == p.driver
-		}
-		if p.up && p.forget {
-			w.bridge.Forget(now, i) // learned since, but from before; from now on addresses are the new link's
-			p.forget = false
-		}
-		if link.Flaps != p.flaps {
-			p.flaps = link.Flaps
-			w.bridge.Forget(now, i)
-			if p.worker == w.index && p.flow.on() {
-				p.flow.generator.Reset(now)
-			}
-		}
+		w.changeLink(p, &link, now)
 		if p.worker == w.index {
 			p.drain = link.Drain
 			p.gates() // before other ports going down in this plan send it their last frames
@@ -74,6 +62,36 @@ func (w *Worker) adopt(plan *Plan, now int64) {
 	w.adopted.Store(plan)
 }
 
+// changeLink notes that a link went down or came up. Addresses from before are forgotten.
+func (w *Worker) changeLink(p *port, link *Link, now int64) {
+	if own := p.worker == w.index; p.up && (!link.Up || link.epoch != p.epoch) { // it was down meanwhile
+		w.forget(p, now)
+		if own && p.flow.on() {
+			p.flow.generator.Reset(now)
+		}
+		if own && !link.Up {
+			p.reads, p.heldSince = false, now
+			if p.driver != nil && p.driver == link.Driver {
+				p.left = p.driver.Waiting()
+			}
+		}
+	}
+	p.epoch, p.up = link.epoch, link.Up
+	p.reads = p.reads || p.mayRead()
+}
+
+// forget forgets the addresses behind a port. The bridge can't tell them from those of the same
+// tick, so what the port receives in this one is dated later.
+func (w *Worker) forget(p *port, now int64) {
+	now = max(now, p.learnsFrom)
+	w.bridge.Forget(now, p.number)
+	p.learnsFrom = now + bridge.Tick
+}
+
+// mayRead reports whether a port may begin to take frames: its link is up, there is memory for its
+// headroom, and all frames from before are taken.
+func (p *port) mayRead() bool { return p.up && !p.unbacked && p.left == 0 }
+
 // takeLast takes what a departing driver has received and sent since it was found empty, so that
 // all of it is counted.
 func (w *Worker) takeLast(p *port, now int64) {
@@ -86,7 +104,7 @@ func (w *Worker) takeLast(p *port, now int64) {
 
 // attach gives a port of this worker the driver of its link, or takes it away.
 func (w *Worker) attach(p *port, link Link, now int64) {
-	if !p.up {
+	if !link.Up {
 		p.flow.forget(now)
 	}
 	w.override(p, now, link.Storm) // after a link went down, only these are in a storm

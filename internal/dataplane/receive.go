@@ -1,6 +1,8 @@
 package dataplane
 
 import (
+	"math"
+
 	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/budget"
@@ -18,6 +20,9 @@ import (
 // sends the port's peer a pause before any other work that can wait, so the reaction time does not
 // depend on how many ports follow.
 func (w *Worker) take(p *port, now int64) int {
+	if !p.reads {
+		return w.takeHeld(p, now)
+	}
 	if w.budget.Receive <= 0 { // flood copies have spent it: wait for the next iteration
 		w.leaves(p)
 		return 0
@@ -26,9 +31,6 @@ func (w *Worker) take(p *port, now int64) int {
 	n := w.receive(p, w.burst[:p.burst], now)
 	w.budget.Receive -= n
 	cost := left - w.budget.Receive // with copies of flooded frames
-	if p.forget {
-		w.forgetAgain(p, n, now)
-	}
 	if p.unread = false; n+p.slack >= p.burst {
 		w.leaves(p)
 	}
@@ -47,15 +49,48 @@ func (w *Worker) take(p *port, now int64) int {
 	return n
 }
 
-// forgetAgain forgets the stations behind a port once its driver is empty: the frames until then, n
-// descriptors in this pass, may be from before its link went down.
+// longestHold is how long frames may wait with the driver of a port that does not read, in ns: the
+// recommended bridge transit delay (IEEE 802.1D-2004 table 7-3).
+const (
+	longestHold = 1e9
+	longAgo     = math.MinInt64 / 2
+)
+
+// takeHeld is take for a port that does not read, because its link is down or it has no headroom:
+// it could not stop its peer. It forwards the frames from before the link went down. Those that
+// came later wait, so a port that comes up finds what its peer has sent since the link has carrier.
+// They are dropped if they have to wait for too long.
 //
 //go:noinline
-func (w *Worker) forgetAgain(p *port, n int, now int64) {
-	if n+p.slack < p.burst || n == 0 && p.driver.Waiting() == 0 {
-		w.bridge.Forget(now, p.number)
-		p.forget = false
+func (w *Worker) takeHeld(p *port, now int64) (n int) {
+	waiting := p.driver.Waiting()
+	switch p.unread = false; {
+	case waiting > 0 && p.left > 0:
+		n = w.receiveHeld(p, min(burstSize, p.left+p.slack), now)
+		if p.left = max(p.left-n, 0); n == 0 { // the first frame is not whole, or has more parts
+			p.left = 0
+		}
+		w.forget(p, now) // where their sources were
+		w.leaves(p)
+	case p.mayRead():
+		p.reads = true
+		p.gates()
+		return w.take(p, now)
+	case waiting == 0:
+		p.left, p.heldSince = 0, max(p.heldSince, now)
+	case now-p.heldSince >= longestHold:
+		n = w.receiveHeld(p, burstSize, now)
 	}
+	p.gates()
+	return n
+}
+
+func (w *Worker) receiveHeld(p *port, burst int, now int64) (n int) {
+	if n = w.receive(p, w.burst[:burst], now); n > 0 {
+		w.finish(p)
+	}
+	w.budget.Receive -= n
+	return n
 }
 
 // widen makes the next burst long enough for any frame if the first one that waits did not fit the
@@ -270,7 +305,7 @@ func (w *Worker) consume(p *port, d *pmd.Desc, now int64) {
 // bursts are parsed without trains.
 func (w *Worker) forward(p *port, trains []bridge.Frame, now int64) {
 	for done, first, decisions := 0, 0, len(trains); ; decisions++ {
-		n, alone := w.bridge.Forward(now, p.number, trains[done:])
+		n, alone := w.bridge.Forward(max(now, p.learnsFrom), p.number, trains[done:])
 		if w.tap != nil {
 			w.tap.arrived(p, trains) // before anything is done to them
 		}
@@ -298,7 +333,7 @@ func (w *Worker) direct(p *port, trains []bridge.Frame, from, first int) (next i
 	for i := from; i < len(trains); i++ {
 		f, d := &trains[i], &w.burst[first&(burstSize-1)]
 		if f.Learned && len(w.out) > 0 {
-			w.announce(handoff.Station{MAC: f.Header.Src, VID: f.Header.VID, Port: uint16(p.number)})
+			w.announce(handoff.Station{MAC: f.Header.Src, VID: f.Header.VID, Port: uint16(p.number), Seen: w.gap.Last})
 		}
 		switch {
 		case f.Followers > 0:
@@ -555,6 +590,9 @@ func (w *Worker) rewrite(
 // flood sends a frame to every other member of its VLAN that is up. Each copy has a buffer and a
 // charge of its own; the last member gets the frame itself.
 func (w *Worker) flood(p *port, f *bridge.Frame, d *pmd.Desc) {
+	if len(w.out) > 0 && !f.Header.Dst.Group() {
+		w.ask(p, f)
+	}
 	var last *port
 	for _, m := range w.bridge.Others(p.number, f.Header.VID) {
 		if !w.ports[m].up {
@@ -693,6 +731,9 @@ func (p *port) gates() {
 	if !p.up {
 		p.shut = allPriorities
 	}
+	if !p.reads && p.left == 0 {
+		refused = allPriorities
+	}
 	switch p.drain {
 	case HoldPeers:
 		refused |= ^p.flow.lossless
@@ -714,6 +755,8 @@ func (p *port) whyRefused(length int, priority uint8) drop.Reason {
 	switch {
 	case length > p.longestIn[priority]:
 		return drop.Oversize
+	case !p.reads:
+		return drop.LinkDown
 	case p.discarded>>priority&1 != 0:
 		return drop.Storm
 	}

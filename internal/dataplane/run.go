@@ -3,6 +3,7 @@ package dataplane
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,7 +33,7 @@ func (w *Worker) loop(partner turns.Partner) {
 	if partner != nil && thread.First() { // without permission, the partner takes the lowest priority instead
 		defer func() { _ = unix.Setpriority(unix.PRIO_PROCESS, 0, 0) }()
 	}
-	start := time.Now()
+	start := w.origin()
 	w.started.Store(&start)
 	w.turns.Partner = partner
 	w.UseClock(func() int64 { return int64(time.Since(start)) })
@@ -43,6 +44,10 @@ func (w *Worker) loop(partner turns.Partner) {
 		}
 	}
 }
+
+// newOrigin returns the time at which the clocks of all workers are 0: when the first one runs.
+// They date what they announce to each other.
+func newOrigin() func() time.Time { return sync.OnceValue(time.Now) }
 
 // UseClock gives the worker the clock of Step's times, in ns, for events that must be dated within
 // an iteration. Without one, no time passes during an iteration.

@@ -55,11 +55,12 @@ type Worker struct {
 
 	// Used once per iteration, or less often.
 	budget     budget.Budget
-	quantum    int          // most frames that a port receives in a pass
-	unread     bool         // frames wait at a port with lossless classes, as of this pass
-	behind     bool         // the last budget ran out with frames unread, so their peers were stopped
-	changing   bool         // the change to the generation that the worker runs goes on; see finishChange
-	random     uint64       // state of xorshift; never 0
+	quantum    int    // most frames that a port receives in a pass
+	unread     bool   // frames wait at a port with lossless classes, as of this pass
+	behind     bool   // the last budget ran out with frames unread, so their peers were stopped
+	changing   bool   // the change to the generation that the worker runs goes on; see finishChange
+	random     uint64 // state of xorshift; never 0
+	origin     func() time.Time
 	clock      func() int64 // see UseClock; nil: time passes between iterations only
 	index      int
 	cellSize   int // bytes
@@ -80,6 +81,11 @@ type Worker struct {
 	// shared: written by Prepare, by kind; nil: no port has had a subscription
 	punted [punt.Kinds]atomic.Pointer[punt.Channel]
 
+	// Used to announce addresses to other workers.
+	rounds int               // how often the table is still to be gone through; see repeat
+	cursor int               // where in the table
+	told   []bridge.FDBEntry // memory of repeat
+
 	// Used for frames of several parts.
 	parts *buffered.Parts // shared; see Switch.parts
 	descs []pmd.Desc      // of a burst to send
@@ -93,6 +99,7 @@ type port struct {
 	worker int
 	groups uint16 // number * Priorities: the first of its priority groups
 	up     bool   // by the current plan
+	reads  bool   // takes frames; only of this worker's ports
 
 	shut      uint8 // queues that take no frame: all if the port is down, else those of discarded
 	discarded uint8 // priorities in a storm that the watchdog drops
@@ -123,12 +130,14 @@ type port struct {
 	slack      int     // most of it that a burst leaves free for a frame of several parts; 0: there are none
 	txRing     int     // upper limit of sending
 	spread     int     // most parts of a frame that is sent
-	forget     bool    // its link went down: forget its FDB entries when its driver is empty
-	flaps      uint32  // Link.Flaps, as of the current plan
+	epoch      uint32  // Link.epoch, as of the current plan
 	alone      int     // bursts left in which no trains are sought
 	unread     bool    // frames wait with its driver, as of this pass; only where it has lossless classes
 	behind     bool    // the last budget ran out with frames unread: its peer's lossless priorities are stopped
-	unbacked   bool    // has less headroom than it is to have: does not come up
+	left       int     // frames from before the link went down that are still with the driver
+	learnsFrom int64   // ns: see forget
+	heldSince  int64   // ns: since then, frames may wait with the driver because the port is down
+	unbacked   bool    // has less headroom than it is to have: does not begin to read
 	longer     uint8   // queues with frames that may be longer than MaxFrame, from before a reload
 	drain      Drain
 	queues     *sched.Scheduler
@@ -161,7 +170,8 @@ func newWorker(s *Switch, index, first, n int) *Worker {
 	memory := s.params.Memory
 	w := &Worker{
 		index: index, random: uint64(index) + 1, cellSize: s.params.CellSize, memory: memory, frames: s.frames,
-		parts: s.parts, bound: s.bound,
+		parts: s.parts, bound: s.bound, origin: s.origin,
+		told:  make([]bridge.FDBEntry, 0, repeatSlots),
 		descs: make([]pmd.Desc, 0, burstSize*pmd.MaxParts), whole: make([]byte, PuntLongest),
 		pool: umem.NewPool(first, n), arena: sched.NewArena(memory.Buffers()),
 	}
@@ -196,6 +206,9 @@ func (w *Worker) Step(now int64) int {
 	}
 	if w.tap != nil {
 		w.tap.turn()
+	}
+	if w.rounds > 0 {
+		w.repeat(now)
 	}
 	w.bridge.Tidy(now)
 	w.snapshot.serve(w, now)

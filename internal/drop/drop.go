@@ -12,6 +12,7 @@ const (
 	BadTag                 // VLAN tag cut off, or VLAN 4095
 	STag                   // S-tag (802.1ad) at a port that does not take them
 	Oversize               // longer than the port's MTU allows, or than the control plane takes
+	LinkDown               // the port has no link, or is held down, so it could not stop its peer
 	Draining               // the switch is stopping
 	Storm                  // the priority is in a storm at this port, and the watchdog drops it
 	ReservedAddress        // 01-80-C2-00-00-0x, never forwarded
@@ -39,9 +40,10 @@ const Reasons = int(reasons)
 
 // names are the stable names, for counters and tables.
 var names = [Reasons]string{
-	"parts", "runt", "bad_tag", "s_tag", "oversize", "draining", "storm", "reserved_address", "punt_rate", "punt_full",
-	"vlan_ingress", "fcoe_vlan", "fcoe_session", "no_destination", "storm_limit",
-	"no_buffer", "ingress_full", "headroom_full", "queue_full", "early", "port_down", "port_gone", "refused_by_driver",
+	"parts", "runt", "bad_tag", "s_tag", "oversize", "link_down", "draining", "storm", "reserved_address",
+	"punt_rate", "punt_full", "vlan_ingress", "fcoe_vlan", "fcoe_session", "no_destination", "storm_limit",
+	"no_buffer", "ingress_full", "headroom_full", "queue_full", "early", "port_down", "port_gone",
+	"refused_by_driver",
 }
 
 // String returns the stable name.
@@ -67,7 +69,7 @@ func (r Reason) Congestion() bool {
 // stopped.
 func (r Reason) Failure() bool {
 	switch r {
-	case Oversize, Draining, Storm, StormLimit, PortDown, PortGone:
+	case Oversize, LinkDown, Draining, Storm, StormLimit, PortDown, PortGone:
 		return true
 	}
 	return false

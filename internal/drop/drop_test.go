@@ -7,9 +7,9 @@ import (
 
 // TestReasons pins the stable names, and what depends on a reason.
 func TestReasons(t *testing.T) {
-	const want = "parts runt bad_tag s_tag oversize! draining! storm! reserved_address punt_rate punt_full " +
-		"vlan_ingress fcoe_vlan fcoe_session no_destination storm_limit! no_buffer+ ingress_full+ headroom_full+ " +
-		"queue_full+> early+> port_down!> port_gone!> refused_by_driver+>"
+	const want = "parts runt bad_tag s_tag oversize! link_down! draining! storm! reserved_address punt_rate " +
+		"punt_full vlan_ingress fcoe_vlan fcoe_session no_destination storm_limit! no_buffer+ ingress_full+ " +
+		"headroom_full+ queue_full+> early+> port_down!> port_gone!> refused_by_driver+>"
 	var got []string
 	for r := range Reason(Reasons) {
 		name := r.String()

@@ -18,19 +18,20 @@ const burst = 64
 type Handoff struct {
 	Frames *ring.Ring[uint32]  // the sender's frames for a port of the receiver
 	Home   *ring.Ring[uint32]  // frames in the receiver's buffers that the sender is done with
-	Learnt *ring.Ring[Station] // addresses that the sender has learned on its ports
+	Learnt *ring.Ring[Station] // addresses that the sender has learned on its ports, and asks for
 }
 
-// Station is an address and the port where a worker has learned it.
+// Station is an address and the port where a worker has learned it, or a question where it is.
 type Station struct {
-	MAC  frame.MAC
-	VID  uint16
-	Port uint16 // number
+	MAC   frame.MAC
+	Seen  int64  // ns: when it was last seen there
+	Epoch uint32 // of the port's link
+	VID   uint16 // 0: the port's PVID
+	Port  uint16 // number; of a question, where the frame for the address came in
+	Asked bool   // it is a question
 }
 
-// Stations bounds the addresses on their way to another worker. The bridge announces a known
-// address again in every quarter of the ageing time, so an address that finds the ring full costs
-// flooding for that long, not for ever.
+// Stations bounds the addresses on their way to another worker.
 const Stations = 4096
 
 // New returns a handoff between workers with this many buffers each. Either ring of ids carries
