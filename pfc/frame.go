@@ -82,9 +82,10 @@ type Kind uint8
 
 // The kinds that Decode tells apart.
 const (
-	Malformed Kind = iota // truncated, or not a MAC control frame
-	Unknown               // an opcode other than those of PFC and PAUSE
-	Pause                 // IEEE 802.3x: all priorities at once
+	Malformed    Kind = iota // truncated, or not a MAC control frame
+	Misaddressed             // to another address than Destination
+	Unknown                  // an opcode other than those of PFC and PAUSE
+	Pause                    // IEEE 802.3x: all priorities at once
 	PFC
 )
 
@@ -93,6 +94,8 @@ func (k Kind) String() string {
 	switch k {
 	case Malformed:
 		return "malformed"
+	case Misaddressed:
+		return "misaddressed"
 	case Unknown:
 		return "unknown_opcode"
 	case Pause:
@@ -106,10 +109,17 @@ func (k Kind) String() string {
 // Decode reads b, a complete untagged Ethernet frame without FCS, into f. A PAUSE frame sets its
 // time for all eight priorities; frames of other kinds leave f unchanged. short reports that a PFC
 // or PAUSE frame is complete but lacks some of its padding, which is accepted. Decode ignores the
-// addresses.
+// source.
+//
+// PFC has no other destination than Destination (IEEE 802.3 annex 31D). PAUSE may also be sent to
+// the receiver's own address (annex 31B), but bridges forward such a frame, so any station behind
+// one could stop the link: it is Misaddressed.
 func Decode(b []byte, f *Frame) (kind Kind, short bool) {
 	if len(b) < opcodeAt+2 || binary.BigEndian.Uint16(b[typeAt:]) != typeMACControl {
 		return Malformed, false
+	}
+	if [6]byte(b) != Destination {
+		return Misaddressed, false
 	}
 	short = len(b) < FrameLength
 	switch binary.BigEndian.Uint16(b[opcodeAt:]) {

@@ -130,6 +130,11 @@ func TestDecode(t *testing.T) {
 		{"PAUSE", goldenPause, Pause, false},
 		{"short PAUSE", goldenPause[:18], Pause, true},
 		{"PAUSE cut off", goldenPause[:17], Malformed, false},
+		{"PFC to a station", edited(golden, 0, 0x02), Misaddressed, false},
+		{"PFC to the next reserved address", edited(golden, 5, 0x02), Misaddressed, false},
+		{"PAUSE to a station", edited(goldenPause, 0, 0x02), Misaddressed, false},
+		{"cut off, to a station", edited(golden, 0, 0x02)[:33], Misaddressed, false},
+		{"unknown opcode, to a station", edited(edited(golden, 15, 0x02), 0, 0x02), Misaddressed, false},
 		{"unknown opcode", edited(golden, 15, 0x02), Unknown, false},
 		{"opcode of PFC with its bytes swapped", edited(edited(golden, 14, 0x10), 15, 0x01), Unknown, false},
 		{"short with an unknown opcode", edited(golden, 15, 0x02)[:16], Unknown, false},
@@ -192,6 +197,8 @@ func reference(b []byte) (Kind, bool, Frame) {
 	}
 	short := len(b) < 60
 	switch {
+	case eth.DstMAC.String() != "01:80:c2:00:00:01":
+		return Misaddressed, false, Frame{}
 	case dump[:4] == "0101" && len(dump) >= 40:
 		f := Frame{Enable: uint8(word(1))}
 		for n := range f.Quanta {

@@ -33,7 +33,7 @@ type Port struct {
 	ControlMalformed    uint64 // cut off, ignored
 	ControlUnknown      uint64 // of unknown opcode, ignored
 	ControlIgnored      uint64 // PFC or PAUSE where the port does not use it
-	ControlMisaddressed uint64 // to neither 01-80-C2-00-00-01 nor the port's own address; ignored whatever their kind
+	ControlMisaddressed uint64 // not to 01-80-C2-00-00-01; ignored whatever their kind
 
 	Marked         [Priorities]uint64 // sent on with congestion experienced (ECN)
 	StormQueued    [Priorities]uint64 // of Drops[drop.Storm], frames bound for the port; it had received the others

@@ -212,7 +212,7 @@ func (t *Tap) control(p *port, d *pmd.Desc, direction tap.Direction) {
 		classes = allPriorities
 	}
 	if direction == tap.RX {
-		if verdict = tap.Consumed; kind != p.flow.obeys || kind == pfc.Malformed || !p.flow.meant(b) {
+		if verdict = tap.Consumed; kind != p.flow.obeys || kind == pfc.Malformed {
 			verdict = tap.Ignored
 		}
 	}

@@ -125,7 +125,7 @@ func TestCaptureSaysWhatBecomesOfFrames(t *testing.T) {
 			want: []string{"0 rx dropped no_destination cos 2"}},
 		{name: "PFC", send: pfcFrame(3), want: []string{"0 rx consumed pfc"}},
 		{name: "PAUSE at a port that does PFC", send: pauseFrame(), want: []string{"0 rx ignored pause"}},
-		{name: "PFC to another station", send: unicastPFC(), want: []string{"0 rx ignored pfc"}},
+		{name: "PFC to another station", send: unicastPFC(), want: []string{"0 rx ignored misaddressed"}},
 		{name: "PFC for no class", send: pfcFrame(-1), want: []string{"0 rx consumed pfc"}},
 		{name: "an unknown MAC control frame", send: unknownControl(), want: []string{"0 rx ignored unknown_opcode"}},
 	} {

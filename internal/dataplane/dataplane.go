@@ -287,10 +287,8 @@ type Link struct {
 	Driver pmd.Port
 	// Closed says that the former driver is closed, so its buffers belong to the worker again.
 	Closed bool
-	// MAC is the source of the port's PFC frames. The port honours PFC and PAUSE frames only if
-	// they are sent to it or to the MAC control address.
-	MAC  [6]byte
-	Peer [6]byte // address of the peer, if known: its frames for the control plane have a limit of their own
+	MAC    [6]byte // source of the port's PFC frames
+	Peer   [6]byte // address of the peer, if known: its frames for the control plane have a limit of their own
 	// Up says that the link has carrier, and may be used. A port that is not up reads no frames,
 	// since it could not stop its peer: they wait with the driver until it is up, or are dropped as
 	// drop.LinkDown after a second. Frames for the port are dropped as drop.PortDown.

@@ -70,22 +70,10 @@ func (s *flowControl) returned(id uint32) int {
 	return pfc.FrameLength
 }
 
-// meant reports whether the MAC control frame b is for this port: its destination is the address
-// that no bridge forwards, or the port's own (802.3 annex 31B). A frame for another station has
-// crossed a bridge that does not know flow control.
-func (s *flowControl) meant(b []byte) bool {
-	to := [6]byte(b)
-	return to == pfc.Destination || to == s.mac
-}
-
-// receive honours a MAC control frame that is meant for the port and arrived up to late ns after
-// now. Such frames are never forwarded (802.3 clause 31).
+// receive honours a MAC control frame that arrived up to late ns after now. Such frames are never
+// forwarded (802.3 clause 31).
 func (s *flowControl) receive(now, late int64, b []byte, c *PortCounters) {
 	c.Control++
-	if !s.meant(b) {
-		c.ControlMisaddressed++
-		return
-	}
 	kind, short := pfc.Decode(b, &s.received)
 	if short {
 		c.ControlShort++
@@ -93,6 +81,8 @@ func (s *flowControl) receive(now, late int64, b []byte, c *PortCounters) {
 	switch {
 	case kind == pfc.Malformed:
 		c.ControlMalformed++
+	case kind == pfc.Misaddressed:
+		c.ControlMisaddressed++
 	case kind == s.obeys:
 		s.receiver.ReceiveLate(now, late, &s.received)
 	case kind == pfc.Unknown:

@@ -97,9 +97,9 @@ func TestOneFlowControlAPort(t *testing.T) {
 	}
 }
 
-// TestControlForAnotherStation checks that a port honours PFC and PAUSE frames to the address that
-// no bridge forwards and to its own. Frames to others are counted, and neither honoured nor
-// forwarded, whatever their kind.
+// TestControlForAnotherStation checks that a port honours PFC and PAUSE frames only to the address
+// that no bridge forwards. Frames to others, its own included, are counted, and neither honoured
+// nor forwarded, whatever their kind.
 func TestControlForAnotherStation(t *testing.T) {
 	own := frame.MAC(0x0200_0000_aa01)
 	for _, kind := range []pfc.Kind{pfc.PFC, pfc.Pause} {
@@ -107,7 +107,7 @@ func TestControlForAnotherStation(t *testing.T) {
 			to    frame.MAC
 			meant bool
 		}{
-			{frame.MACFrom(pfc.Destination[:]), true}, {own, true}, {own + 1, false}, {station0(0), false},
+			{frame.MACFrom(pfc.Destination[:]), true}, {own, false}, {own + 1, false}, {station0(0), false},
 			{station0(1), false},
 			{frame.Broadcast, false}, {0x0180_c200_0000, false}, {0x0180_c200_000e, false}, {0x0100_5e00_0001, false},
 		} {

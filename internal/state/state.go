@@ -244,7 +244,7 @@ type Control struct {
 	Malformed    uint64 `json:"malformed" metric:"sluice_port_control_faults_total{reason=malformed},rare" help:"MAC control frames that are cut off, ignored"`
 	Unknown      uint64 `json:"unknown" metric:"sluice_port_control_faults_total{reason=unknown},rare" help:"MAC control frames with an unknown opcode, ignored"`
 	Ignored      uint64 `json:"ignored" metric:"sluice_port_control_faults_total{reason=ignored},rare" help:"PFC or PAUSE frames that the port does not use, ignored"`
-	Misaddressed uint64 `json:"misaddressed" metric:"sluice_port_control_faults_total{reason=misaddressed},rare" help:"MAC control frames addressed neither to 01-80-C2-00-00-01 nor to the port's own address, ignored"`
+	Misaddressed uint64 `json:"misaddressed" metric:"sluice_port_control_faults_total{reason=misaddressed},rare" help:"MAC control frames not addressed to 01-80-C2-00-00-01, ignored"`
 }
 
 // Own counts frames that the switch itself receives and sends, other than MAC control frames.

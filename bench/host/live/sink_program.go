@@ -397,6 +397,9 @@ func countAndDrop(name string, word int) asm.Instructions {
 
 // MAC control frames (IEEE 802.3 annexes 31B and 31D; layout in pfc/frame.go).
 const (
+	destinationHigh = 0x0180_c200 // of pfc.Destination
+	destinationLow  = 0x0001
+
 	opcodeAt = 14
 	vectorAt = 16
 	timesAt  = 18
@@ -418,6 +421,10 @@ func parseControl(memory *xdprun.Shared, p SinkParams) asm.Instructions {
 	const all, each = 0xff, 0x0001_0001_0001_0001
 	return slices.Concat(
 		atLeast("control", opcodeAt+2),
+		xdprun.LoadBE(asm.R2, r.start, 0, asm.Word),
+		asm.Instructions{asm.JNE.Imm(asm.R2, destinationHigh, "other control")},
+		xdprun.LoadBE(asm.R2, r.start, 4, asm.Half),
+		asm.Instructions{asm.JNE.Imm(asm.R2, destinationLow, "other control")},
 		xdprun.LoadBE(asm.R2, r.start, opcodeAt, asm.Half),
 		asm.Instructions{
 			asm.JEq.Imm(asm.R2, opcodePFC, "PFC"),

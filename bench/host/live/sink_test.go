@@ -145,10 +145,15 @@ func TestSinkKnowsFrames(t *testing.T) {
 	control[15]++ // opcode
 	cut := make([]byte, 60)
 	(&pfc.Frame{}).Put(cut, [6]byte{})
+	strangers := [2][]byte{make([]byte, 60), make([]byte, 60)} // control frames for another address
+	for i, at := range [2]int{0, 5} {
+		(&pfc.Frame{Enable: 0xff}).Put(strangers[i], [6]byte{})
+		strangers[i][at]++
+	}
 	bytes := 0
 	for _, b := range [][]byte{
 		testFrame(flow(1, 5, 1514, 0), 6, 0, 0), untagged, testFrame(flow(2, 0, 60, 0), 0, 0, 0), other,
-		make([]byte, 14), control, cut[:pfcEnd-1],
+		make([]byte, 14), control, cut[:pfcEnd-1], strangers[0], strangers[1],
 	} {
 		give(t, s, b)
 		bytes += len(b)
@@ -160,7 +165,7 @@ func TestSinkKnowsFrames(t *testing.T) {
 	if r := got.Flows[1]; r.Frames != 2 || r.Bytes != 1514+1510 || r.First != 6 || r.Next != 8 || r.Lost != 0 {
 		t.Errorf("flow 1: %+v", r)
 	}
-	if got.Untracked != 1 || got.Unknown != 2 || got.Control.Other != 2 || got.Control.PFC != 0 {
+	if got.Untracked != 1 || got.Unknown != 2 || got.Control.Other != 4 || got.Control.PFC != 0 {
 		t.Errorf("untracked %d, unknown %d, control %+v", got.Untracked, got.Unknown, got.Control)
 	}
 }
