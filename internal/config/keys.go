@@ -265,7 +265,7 @@ var stormKeys = []key[Storm]{
 }
 
 var portKeys = []key[Port]{
-	required("device", "the network device",
+	required("device", "the network device, by its own name, not an alternative one (altname)",
 		device(), func(p *Port) *string { return &p.Device }),
 	required("speed", "the rate that the port sends at, such as 10G; at most that of its link",
 		rate("1M", "400G"), func(p *Port) *uint64 { return &p.Speed }),

@@ -168,10 +168,15 @@ func (s *Switch) lookForDevices(c *config.Config) {
 	}
 }
 
-// checkDevices refuses a configuration with frames longer than a device's MTU allows.
+// checkDevices refuses a configuration with a device that can't be a port, or with frames longer
+// than its MTU allows.
 func checkDevices(c *config.Config) error {
 	for i := range c.Ports {
 		p := &c.Ports[i]
+		if unfit := afxdp.Fit(p.Device); unfit != nil {
+			return c.Problem(&p.Device, fmt.Sprintf("device %s can't be a port: %s", p.Device, unfit.Why),
+				unfit.Instead)
+		}
 		if device, err := net.InterfaceByName(p.Device); err == nil {
 			if err := checkMTU(c, p, device.MTU); err != nil {
 				return err
@@ -415,12 +420,13 @@ func (s *Switch) tendPorts() error {
 func (s *Switch) bringUpAll() error {
 	for _, p := range s.ports {
 		s.turn()
+		var err error
 		if p.wanted {
-			err := s.tolerate(p, s.bringUp(p))
-			s.share(p)
-			if err != nil {
-				return err
-			}
+			err = s.tolerate(p, s.bringUp(p))
+		}
+		s.share(p) // an absent device may have been given its name as an alternative one
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -554,6 +560,9 @@ func closedBy(e afxdp.LinkEvent) string {
 func lacks(device, closed string) string {
 	switch closed {
 	case state.Absent:
+		if alternative := afxdp.Fit(device); alternative != nil {
+			return alternative.Error()
+		}
 		return "its device does not exist; `ip link` lists those of this network namespace"
 	case state.SetDown:
 		return fmt.Sprintf("its device is set down; set it up with `ip link set dev %s up`", device)

@@ -2,7 +2,10 @@ package control
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -130,6 +133,67 @@ func TestWhyDown(t *testing.T) {
 	})
 	y.inHome("port2", netlink.LinkDel)
 	await(state.Absent, "does not exist")
+}
+
+// TestUnfitDevices: a port stays down while its name belongs to a device without Ethernet frames,
+// or is an alternative name of another device. It says why, a reload is refused for the same
+// reason, and the port comes up when a fit device has the name.
+func TestUnfitDevices(t *testing.T) {
+	y := newYard(t, config.WatchdogAlert, 5*time.Second)
+	refused := func(mode string, says ...string) {
+		t.Helper()
+		file, text := y.Config().Source()
+		c, err := config.Parse(file, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		says = append(says, "can't be a port: ")
+		y.awaitState(strings.Join(says, ", "), func(s *State) bool {
+			p := s.Total().Ports[1]
+			return p.Mode == mode && !p.Up && containsAll(p.DownWhy, says)
+		})
+		if err := y.Reload(t.Context(), c); !containsAll(fmt.Sprint(err), append(says, "device port2 ")) {
+			t.Errorf("reload: %v", err)
+		}
+		if !config.AtFault(y.Reload(t.Context(), c)) {
+			t.Error("the file is at fault")
+		}
+	}
+	y.inHome("port2", netlink.LinkDel)
+	y.awaitState("no device", func(s *State) bool {
+		return strings.Contains(s.Total().Ports[1].DownWhy, "does not exist")
+	})
+
+	tun := &netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: "port2"}, Mode: netlink.TUNTAP_MODE_TUN, NonPersist: true,
+		Queues: 1}
+	if err := y.home.Do(func() error { return netlink.LinkAdd(tun) }); err != nil {
+		t.Fatal(err)
+	}
+	y.inHome("port2", netlink.LinkSetUp)
+	refused(state.Closed, "link/none", "tap instead of tun")
+	if err := tun.Fds[0].Close(); err != nil { // which removes the device
+		t.Fatal(err)
+	}
+
+	y.inHome("port1", func(l netlink.Link) error { return netlink.LinkAddAltName(l, "port2") })
+	refused(state.Absent, "port2 is an alternative name of device port1", "write port1")
+	if waits, err := y.Open(t.Context(), "port2"); err != nil || !strings.Contains(waits, "alternative name") {
+		t.Errorf("opened by hand: %q, %v", waits, err)
+	}
+	y.inHome("port1", func(l netlink.Link) error { return netlink.LinkDelAltName(l, "port2") })
+	err := y.home.Do(func() error {
+		return netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "port2", NumRxQueues: 1, NumTxQueues: 1,
+			Flags: net.FlagUp, TxQLen: -1}, PeerName: "peer2"})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	y.inHome("peer2", netlink.LinkSetUp)
+	y.awaitState("the port to be up", func(s *State) bool { return s.Ports[1].Up })
+}
+
+func containsAll(text string, all []string) bool {
+	return !slices.ContainsFunc(all, func(s string) bool { return !strings.Contains(text, s) })
 }
 
 // TestSlowerLevel: generic mode is a warning unless copy mode was asked for.

@@ -333,6 +333,10 @@ const jumbo = twoPorts + "memory: {buffer_size: 4096B}\n"
 var deviceAilments = []ailment{
 	{name: "no device", text: strings.Replace(twoPorts, "port2", "nowhere", 1),
 		status: Error, about: "nowhere", say: []string{"no such device", "ip link"}, at: "switch.yaml:5:14"},
+	{name: "unfit",
+		spoil:  device(func(d *Device) { d.Unfit = &afxdp.Unfit{Why: "port2 is odd", Instead: "use port3"} }),
+		status: Error, about: "port2", say: []string{"can't be a port: port2 is odd: use port3"},
+		at: "switch.yaml:5:14"},
 	{name: "down", spoil: device(func(d *Device) { d.Up = false }), status: Error, about: "port2",
 		fix: "ip link set dev port2 up"},
 	{name: "no carrier", spoil: device(func(d *Device) { d.Carrier = false }), status: Warning, about: "port2",

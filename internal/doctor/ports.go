@@ -44,6 +44,9 @@ func devices(e *examination) {
 		case err != nil:
 			e.fail(p.Device, "", "can't query the device: %v", err)
 			continue
+		case p.device.Unfit != nil:
+			e.configured(Error, p.Device, &p.Port.Device, "", "%v", p.device.Unfit)
+			continue
 		}
 		for _, check := range []func(*examination, port){linkState, uses, driver, sender, mtu, queues, rings, offloads,
 			program, flowControl, heard} {

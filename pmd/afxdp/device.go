@@ -15,6 +15,7 @@ import (
 // device is a network device in the state in which Open finds it.
 type device struct {
 	name    string
+	unfit   *Unfit // of Fit
 	kind    string // "veth", "tun", ...; "device" for hardware
 	driver  string // "" if unknown
 	index   int
@@ -34,7 +35,7 @@ func findDevice(name string) (device, error) {
 	}
 	at := link.Attrs()
 	d := device{
-		name: name, kind: link.Type(), index: at.Index, mtu: at.MTU, queues: at.NumRxQueues,
+		name: name, unfit: fit(name, link), kind: link.Type(), index: at.Index, mtu: at.MTU, queues: at.NumRxQueues,
 		up: at.Flags&net.FlagUp != 0,
 	}
 	if x := at.Xdp; x != nil && x.Attached {
@@ -53,6 +54,53 @@ func findDevice(name string) (device, error) {
 		d.rxRing = int(r.RX)
 	}
 	return d, nil
+}
+
+// Unfit is why a device can't be a port, and what to use instead.
+type Unfit struct{ Why, Instead string }
+
+func (u *Unfit) Error() string { return fmt.Sprintf("can't be a port: %s: %s", u.Why, u.Instead) }
+
+// Fit returns why the device that the kernel finds by a name can't be the port of that name: it is
+// an alternative name (ip-link(8)), which link events and sysfs lack, or the device does not carry
+// Ethernet frames between any stations. Fit returns nil if there is no device.
+func Fit(name string) *Unfit {
+	link, err := findLink(name)
+	if err != nil {
+		return nil
+	}
+	return fit(name, link)
+}
+
+func fit(name string, link netlink.Link) *Unfit {
+	at := link.Attrs()
+	switch {
+	case at.Name != name:
+		return &Unfit{fmt.Sprintf("%s is an alternative name of device %s", name, at.Name), "write " + at.Name}
+	case at.EncapType != "ether":
+		return &Unfit{fmt.Sprintf("it has no Ethernet frames (link/%s)", at.EncapType),
+			"use a device that has, such as tap instead of tun, gretap instead of gre, VXLAN over a VPN, or veth " +
+				"instead of lo"}
+	case receivesOwn(link):
+		return &Unfit{fmt.Sprintf("it receives nothing for hosts behind it (%s)", link.Type()),
+			"use the device below it, or veth"}
+	}
+	return nil
+}
+
+// receivesOwn reports whether a device receives only what is for its own addresses.
+func receivesOwn(link netlink.Link) bool {
+	switch l := link.(type) {
+	case *netlink.IPVlan, *netlink.IPVtap, *netlink.Vrf:
+		return true
+	case *netlink.Macvlan:
+		return l.Mode != netlink.MACVLAN_MODE_PASSTHRU
+	case *netlink.Macvtap:
+		return l.Mode != netlink.MACVLAN_MODE_PASSTHRU
+	case *netlink.Netkit:
+		return l.Mode == netlink.NETKIT_MODE_L3
+	}
+	return false
 }
 
 func findLink(name string) (netlink.Link, error) {
@@ -74,6 +122,8 @@ func attachMode(m uint32) string {
 func (d device) check(c Config) error {
 	limit, parts := MaxMTU(c.BufferSize), Parts(d.mtu, c.BufferSize)
 	switch {
+	case d.unfit != nil:
+		return d.unfit
 	case !d.up:
 		return fmt.Errorf("%w: set it up with `ip link set dev %s up`", ErrDown, d.name)
 	case d.mtu > limit:

@@ -75,6 +75,9 @@ func prepare(device string, o Options) (*Settings, error) {
 	if err != nil {
 		return nil, err
 	}
+	if d.unfit != nil {
+		return nil, d.unfit
+	}
 	link, err := findLink(device)
 	if err != nil {
 		return nil, err

@@ -155,6 +155,90 @@ func TestPrepareAndRestore(t *testing.T) {
 	}
 }
 
+// TestUnfit: devices that can't be ports are refused before anything is changed, under the names
+// that the kernel finds them by, and others that look like them are not.
+func TestUnfit(t *testing.T) {
+	c := newCable(t)
+	add := func(l netlink.Link) {
+		t.Helper()
+		if err := c.left.Do(func() error { return netlink.LinkAdd(l) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := func(name string) netlink.LinkAttrs { return netlink.LinkAttrs{Name: name} }
+	add(&netlink.Tuntap{LinkAttrs: at("tun0"), Mode: netlink.TUNTAP_MODE_TUN})
+	add(&netlink.Tuntap{LinkAttrs: at("tap0"), Mode: netlink.TUNTAP_MODE_TAP})
+	add(&netlink.Bridge{LinkAttrs: at("bridge0")})
+	const long = "a-name-of-more-than-15-characters"
+	err := c.left.Do(func() error {
+		link, err := netlink.LinkByName(leftDevice)
+		if err != nil {
+			return err
+		}
+		return errors.Join(netlink.LinkAddAltName(link, "other-name"), netlink.LinkAddAltName(link, long))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := look(t, c.left, leftDevice)
+	for name, says := range map[string][]string{
+		leftDevice: nil, "tap0": nil, "bridge0": nil, "nowhere": nil,
+		"tun0":       {"no Ethernet frames (link/none)", "tap instead of tun"},
+		"lo":         {"no Ethernet frames (link/loopback)", "veth instead of lo"},
+		"other-name": {"other-name is an alternative name of device " + leftDevice, "write " + leftDevice},
+		long:         {long + " is an alternative name of device " + leftDevice, "write " + leftDevice},
+	} {
+		var unfit *Unfit
+		var prepared, opened error
+		err := c.left.Do(func() error {
+			if unfit = Fit(name); says != nil {
+				_, prepared = Prepare(name, Options{})
+				_, opened = Open(Config{Device: name, Memory: newMemory(t, 64*bufferSize), BufferSize: bufferSize})
+			}
+			return nil
+		})
+		if err != nil || (unfit == nil) != (says == nil) {
+			t.Errorf("%s: %v, %v", name, unfit, err)
+		}
+		for _, s := range says {
+			for _, err := range []error{unfit, prepared, opened} {
+				if err == nil || !strings.Contains(err.Error(), s) {
+					t.Errorf("%s: %v, want %q", name, err, s)
+				}
+			}
+		}
+	}
+	same(t, before, look(t, c.left, leftDevice))
+	if files := remembered(t, c.left); len(files) != 0 {
+		t.Errorf("kept on disk: %v", files)
+	}
+}
+
+// TestUnfitKinds: some devices have Ethernet frames, but none for stations behind them.
+func TestUnfitKinds(t *testing.T) {
+	at := netlink.LinkAttrs{Name: "d", EncapType: "ether"}
+	for _, c := range []struct {
+		link netlink.Link
+		fits bool
+	}{
+		{&netlink.IPVlan{LinkAttrs: at}, false},
+		{&netlink.IPVtap{IPVlan: netlink.IPVlan{LinkAttrs: at}}, false},
+		{&netlink.Vrf{LinkAttrs: at}, false},
+		{&netlink.Macvlan{LinkAttrs: at, Mode: netlink.MACVLAN_MODE_BRIDGE}, false},
+		{&netlink.Macvlan{LinkAttrs: at, Mode: netlink.MACVLAN_MODE_PASSTHRU}, true},
+		{&netlink.Macvtap{Macvlan: netlink.Macvlan{LinkAttrs: at, Mode: netlink.MACVLAN_MODE_VEPA}}, false},
+		{&netlink.Macvtap{Macvlan: netlink.Macvlan{LinkAttrs: at, Mode: netlink.MACVLAN_MODE_PASSTHRU}}, true},
+		{&netlink.Netkit{LinkAttrs: at, Mode: netlink.NETKIT_MODE_L3}, false},
+		{&netlink.Netkit{LinkAttrs: at, Mode: netlink.NETKIT_MODE_L2}, true},
+		{&netlink.Vxlan{LinkAttrs: at}, true},
+		{&netlink.Device{LinkAttrs: at}, true},
+	} {
+		if unfit := fit("d", c.link); (unfit == nil) != c.fits {
+			t.Errorf("%s: %v", c.link.Type(), unfit)
+		}
+	}
+}
+
 func TestHarmfulOffloads(t *testing.T) {
 	harmless := []string{"tx-scatter-gather", "highdma", "rx-hashing", "rx-ntuple-filter", "tx-nocache-copy", "rx-all",
 		"rx-fcs", "loopback"}

@@ -37,7 +37,8 @@ func Name(longest int, what string) Syntax[string] {
 // Device reads a name that Linux accepts for a network device (dev_valid_name in net/core/dev.c).
 func Device() Syntax[string] {
 	s := &schema.Schema{Type: nameTypes, Pattern: `^[!-.0-9;-~]{1,15}$`, Form: "the name of a network device"}
-	return syntax(s, "write the name that `ip link` shows, at most 15 characters", func(text string) (string, string) {
+	remedy := "write the name that `ip link` shows, at most 15 characters, not an altname"
+	return syntax(s, remedy, func(text string) (string, string) {
 		switch {
 		case text == "" || text == "." || text == ".." || len(text) > 15:
 			return "", "is not a device name"
