@@ -4,8 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
+
+	"sluice/internal/ownfile"
 )
 
 // Save writes the report to an existing directory: NAME.json, NAME.md, and NAME-PLOT.svg for each
@@ -25,7 +26,7 @@ func (r *Report) Save(directory string) error {
 		}
 	}
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(directory, name), content, 0o644); err != nil {
+		if err := ownfile.Write(filepath.Join(directory, name), content, 0o644); err != nil {
 			errs = append(errs, fmt.Errorf("bench: write the report of %s: %w", r.Scenario, err))
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -14,6 +13,7 @@ import (
 	"sluice/internal/capture"
 	"sluice/internal/cli"
 	"sluice/internal/console"
+	"sluice/internal/ownfile"
 )
 
 // captureOptions are the flags of capture.
@@ -147,34 +147,11 @@ func (c *captureFile) open() (io.Writer, error) {
 	if c.name == "-" {
 		return c.stdout, nil
 	}
-	var err error
-	if c.file, err = openPrivately(c.name); err != nil {
+	var err error // captured frames are other people's data, so only the owner may read them
+	if c.file, err = ownfile.Create(c.name, 0o600); err != nil {
 		return nil, fmt.Errorf("the capture can't be written: %w", err)
 	}
 	return c.file, nil
-}
-
-// openPrivately opens a file for a capture. Captured frames are other people's data, so only the
-// owner may read the file, even if it existed with a wider mode. Files that are not regular, such
-// as a FIFO, keep their mode.
-func openPrivately(name string) (*os.File, error) {
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	info, err := file.Stat()
-	if err == nil && info.Mode().IsRegular() {
-		if owner := info.Sys().(*syscall.Stat_t).Uid; int(owner) != os.Geteuid() {
-			err = fmt.Errorf("%s belongs to user %d, who could read it: remove it, or write to another file",
-				name, owner)
-		} else {
-			err = errors.Join(file.Chmod(0o600), file.Truncate(0))
-		}
-	}
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return file, nil
 }
 
 func (c *captureFile) close() error {

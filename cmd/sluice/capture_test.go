@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -284,5 +285,17 @@ func TestCaptureClientsThatFail(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	last.Await(1, "2 of 2 frames captured")
+
+	// Another user may have put a link where root captures.
+	victim, link := filepath.Join(t.TempDir(), "victim"), filepath.Join(t.TempDir(), "link.pcapng")
+	program.Must(t, errors.Join(os.WriteFile(victim, []byte("text"), 0o644), os.Symlink(victim, link)))
+	misled := program.Launch(t, nil, "capture", "--socket", socket, "-w", link)
+	if code := misled.ExitCode(); code != cli.ExitFailure {
+		t.Errorf("a symbolic link: exit code %d", code)
+	}
+	misled.Await(1, "the capture can't be written", "is a symbolic link")
+	if text, err := os.ReadFile(victim); err != nil || string(text) != "text" {
+		t.Errorf("the file behind the link is %q, %v", text, err)
+	}
 	p.Stop()
 }

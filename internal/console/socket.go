@@ -56,7 +56,10 @@ func listenToViewers(c *config.Config) (net.Listener, error) {
 // listenOn makes a socket for a group. It replaces one left behind by a killed switch. key is the
 // configuration key that names the group.
 func listenOn(path string, group int, key string) (net.Listener, error) {
-	if err := makeDirectory(filepath.Dir(path)); err != nil {
+	// The directory and the socket get their modes when they are made: whoever may write there
+	// could put a link to another file in their place before a later change of mode.
+	defer unix.Umask(unix.Umask(0))
+	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, unmakable(path, err)
 	}
 	defer claim(filepath.Dir(path))()
@@ -68,7 +71,7 @@ func listenOn(path string, group int, key string) (net.Listener, error) {
 	if err != nil {
 		return nil, unmakable(path, err)
 	}
-	if err := errors.Join(os.Chown(path, -1, group), os.Chmod(path, socketMode)); err != nil {
+	if err := os.Lchown(path, -1, group); err != nil {
 		err = fmt.Errorf("control socket %s can't be given to its group: %w: "+
 			"run as root, or leave control.%s out", path, err, key)
 		return nil, errors.Join(err, listener.Close())
@@ -76,8 +79,8 @@ func listenOn(path string, group int, key string) (net.Listener, error) {
 	return listener, nil
 }
 
-// restrict sets the mode of a socket before it has a name, so that others can connect at no time.
-// bind gives the file the mode of the socket, less the umask.
+// restrict sets the mode of a socket before it has a name: bind gives it to the file, less the
+// umask.
 func restrict(_, _ string, socket syscall.RawConn) error {
 	var err error
 	return errors.Join(socket.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), socketMode) }), err)
@@ -100,19 +103,6 @@ func groupOf(c *config.Config, value *string, key string) (int, error) {
 			"or write the name or number of another group", key, at.File, at.Line, at.Column, name, name)
 	}
 	return strconv.Atoi(group.Gid)
-}
-
-// makeDirectory makes a directory if it does not exist. The group of the socket can enter it,
-// whatever the umask.
-func makeDirectory(path string) error {
-	err := os.Mkdir(path, 0o755)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return os.Chmod(path, 0o755)
 }
 
 // claim keeps other switches away from the sockets of a directory until release is called. Without

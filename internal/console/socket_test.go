@@ -246,8 +246,13 @@ func TestTheDirectoryIsMade(t *testing.T) {
 	if _, err := d.client.State(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if info, err := os.Stat(filepath.Dir(d.socket)); err != nil || info.Mode().Perm() != 0o755 {
-		t.Errorf("%v, %v", info.Mode(), err)
+	for path, mode := range map[string]fs.FileMode{filepath.Dir(d.socket): 0o755, d.socket: socketMode} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s: %v, %v", path, info, err)
+		}
+	}
+	if now := unix.Umask(0o077); now != 0o077 {
+		t.Errorf("the umask is %#o now", now)
 	}
 }
 

@@ -283,7 +283,7 @@ func (i identity) is(other identity) bool {
 // file between the two steps; lock then tries again.
 func lock(path string) (*memory, error) {
 	for {
-		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 		if err != nil {
 			return nil, err
 		}

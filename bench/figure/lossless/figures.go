@@ -4,10 +4,10 @@ package lossless
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"sluice/bench/figure"
+	"sluice/internal/ownfile"
 )
 
 // figures lists all figures, in the order of docs/lossless.md.
@@ -51,7 +51,7 @@ func save(f figure.Figure, path string) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(path+format.extension, content, 0o644); err != nil {
+		if err := ownfile.Write(path+format.extension, content, 0o644); err != nil {
 			return err
 		}
 	}
