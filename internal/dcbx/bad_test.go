@@ -108,6 +108,38 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestUnreadableIsNotAcknowledged: a TLV of which nothing counts is not acknowledged either, so the
+// peer keeps what ran before.
+func TestUnreadableIsNotAcknowledged(t *testing.T) {
+	for _, v := range []Version{CEE, CIN} {
+		for name, spoil := range map[string]func([]byte) []byte{
+			"one byte behind": func(tlv []byte) []byte { return append(tlv, 0) },
+			"cut off":         func(tlv []byte) []byte { return tlv[:len(tlv)-1] },
+			"longer than a TLV": func(tlv []byte) []byte {
+				return append(tlv, sub(100, make([]byte, maxLength+1-len(tlv)-2)...)...)
+			},
+			"control twice":          func(tlv []byte) []byte { return append(tlv, tlv[4:16]...) },
+			"control cut to 9":       func(tlv []byte) []byte { tlv[5] = 9; return slices.Delete(tlv, 15, 16) },
+			"first control too long": func(tlv []byte) []byte { tlv[5] = 11; return slices.Insert(tlv, 15, 0) },
+		} {
+			m := NewMachine(testConfig(v))
+			same := scriptedFeature(v, FeaturePFC, plain, true)
+			settle(t, m, v, same) // with number 7
+			runs := m.Status().Features[FeaturePFC].Operational
+			m.Receive(testPeer, [][]byte{spoil(scripted(v, 8, 1, same))})
+			m.Receive(testPeer, [][]byte{spoil(scripted(v, 9, 1, same))})
+			s := m.Status()
+			if f := s.Features[FeaturePFC]; s.Control.AckNo != 7 || s.Control.PeerHasControl || f.Error == 0 {
+				t.Errorf("%v, %s: %+v, %+v; before, %+v ran", v, name, s.Control, f, runs)
+			}
+			m.Receive(testPeer, [][]byte{scripted(v, 9, s.Control.SeqNo, same)})
+			if s := m.Status(); s.Control.AckNo != 9 || !m.Pending() {
+				t.Errorf("%v, %s: %+v after a readable TLV", v, name, s.Control)
+			}
+		}
+	}
+}
+
 // TestRestOfABadMessage: a bad feature leaves the others as they are.
 func TestRestOfABadMessage(t *testing.T) {
 	for _, v := range []Version{CEE, CIN} {
