@@ -106,8 +106,53 @@ func TestWillingWithoutApplications(t *testing.T) {
 		if got.State != StatePeer || !slices.Equal(got.Operational.Apps, carriedBy(v, testApps)) {
 			t.Errorf("%v: %+v", v, got)
 		}
-		if f := l.status()[1].Features[FeatureApp]; v.legacy() && (f.State != StateLocal || f.Local.Error) {
+		if f := l.status()[1].Features[FeatureApp]; v.legacy() && (f.State != StateAgreed || f.Local.Error) {
 			t.Errorf("%v: %+v", v, f)
+		}
+	}
+}
+
+// TestListsOfApplications: in every version, the applications that both ends list decide whether
+// they agree. Only a contradiction is a mismatch, with the Error flag in CEE and CIN.
+func TestListsOfApplications(t *testing.T) {
+	fcoe, fip := App{SelectEthertype, EthertypeFCoE, 3}, App{SelectEthertype, EthertypeFIP, 3}
+	iscsi, other := App{SelectPort, PortISCSI, 4}, App{SelectEthertype, EthertypeFCoE, 4}
+	const fcoeText, fipText = "ethertype 0x8906 with priority 3", "ethertype 0x8914 with priority 3"
+	const iscsiText, otherText = "port 3260 with priority 4", "ethertype 0x8906 with priority 4"
+	const differ = ": neither is willing: configure both alike, or make one willing"
+	for _, c := range []struct {
+		name      string
+		own, peer []App
+		agree     bool
+		why       string
+	}{
+		{"same", []App{fip, fcoe}, []App{fcoe, fip}, true, "both ends have " + fcoeText + ", " + fipText},
+		{"a switch that lists FCoE only", []App{fcoe, fip}, []App{fcoe}, true,
+			"both ends have " + fcoeText + "; only this port lists " + fipText},
+		{"more at the peer", []App{fcoe}, []App{iscsi, fcoe}, true,
+			"both ends have " + fcoeText + "; only the peer lists " + iscsiText},
+		{"nothing in common", []App{fcoe}, []App{iscsi}, true,
+			"only this port lists " + fcoeText + "; only the peer lists " + iscsiText},
+		{"other priorities", []App{fcoe, fip}, []App{other}, false,
+			"this port has " + fcoeText + ", " + fipText + ", the peer " + otherText + differ},
+		{"one priority more", []App{fcoe}, []App{fcoe, other}, false,
+			"this port has " + fcoeText + ", the peer " + fcoeText + ", " + otherText + differ},
+	} {
+		for _, v := range []Version{IEEE, CEE, CIN} {
+			a, b := pairConfig(v, 0, 8), pairConfig(v, 1, 8)
+			a.Apps, b.Apps = c.own, c.peer
+			l := newLink(a, b, nil)
+			l.settles(t)
+			for i, want := range []string{c.why, ""} {
+				f := l.status()[i].Features[FeatureApp]
+				if (f.State == StateAgreed) != c.agree || f.State.Alarming() == c.agree ||
+					f.Local.Error != (!c.agree && v.legacy()) || (f.Source == Off) != f.Local.Error {
+					t.Errorf("%v, %s: end %d: %+v", v, c.name, i, f)
+				}
+				if want != "" && f.Why != want {
+					t.Errorf("%v, %s: %q, want %q", v, c.name, f.Why, want)
+				}
+			}
 		}
 	}
 }

@@ -107,7 +107,7 @@ func (m *Machine) legacyResult(f Feature) result {
 			r.state = StateAgreed
 		}
 	case Peer:
-		if r.values = m.theirs(f); m.same(f) {
+		if r.values = m.theirs(f); m.same(f) && (f != FeatureApp || slices.Equal(m.listed(), m.peer.apps)) {
 			r.state = StateAgreed
 		}
 	case Off:
@@ -139,7 +139,7 @@ func (m *Machine) compatible(f Feature) bool {
 	case FeaturePFC:
 		return m.cfg.PFC.Priorities == m.peer.pfc.Priorities
 	case FeatureApp:
-		return slices.Equal(carried(m.version, m.cfg.Apps), m.peer.apps)
+		return !contradict(m.listed(), m.peer.apps)
 	}
 	if m.version == CEE {
 		return true
@@ -154,6 +154,15 @@ func (m *Machine) same(f Feature) bool {
 		return m.cfg.ETS.Same(&m.peer.ets)
 	}
 	return m.compatible(f)
+}
+
+// listed returns the applications of this end as the peer sees them: sorted, without those that the
+// version cannot carry.
+func (m *Machine) listed() []App {
+	if m.version.legacy() {
+		return carried(m.version, m.cfg.Apps)
+	}
+	return slices.SortedFunc(slices.Values(m.cfg.Apps), compareApps)
 }
 
 // capable makes a mismatch of PFC for more priorities than the peer says it can. A peer that says 0
@@ -267,11 +276,11 @@ func (m *Machine) ieeeETS() result {
 func (m *Machine) ieeeApp() result {
 	willing := m.peer.features[FeaturePFC].willing || m.peer.features[FeatureETS].willing
 	r := result{source: Local, state: StateMismatch, shown: m.cfg.PFC.Priorities, values: m.own(FeatureApp)}
-	same := !contradict(m.cfg.Apps, m.peer.apps)
+	same := m.compatible(FeatureApp)
 	switch {
 	case m.follows(FeatureApp, willing):
 		r.source, r.state, r.values = Peer, StatePeer, m.theirs(FeatureApp)
-		same = slices.Equal(slices.SortedFunc(slices.Values(m.cfg.Apps), compareApps), m.peer.apps)
+		same = slices.Equal(m.listed(), m.peer.apps)
 	case willing:
 		r.state = StateLocal
 	}

@@ -2,6 +2,7 @@ package dcbx
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -158,6 +159,9 @@ func (m *Machine) words(f Feature, s *FeatureStatus) string {
 	case StateWaiting:
 		return "the peer has yet to acknowledge; what ran before still runs"
 	case StateAgreed:
+		if f == FeatureApp {
+			return m.wordsListed()
+		}
 		return "both ends have " + own
 	case StatePeer:
 		return fmt.Sprintf("the peer's %s runs instead of the port's %s", s.Operational.words(f), own)
@@ -180,6 +184,34 @@ func (m *Machine) words(f Feature, s *FeatureStatus) string {
 		return both + "; the switch cannot run what was agreed: " + m.refusals[f].why
 	}
 	return both + ": " + m.wordsMismatch(f, s)
+}
+
+// wordsListed says which applications both ends list, and which only one of them does.
+func (m *Machine) wordsListed() string {
+	own, theirs := m.listed(), m.peer.apps
+	both, alone, peer := Values{}, Values{}, Values{}
+	for _, a := range own {
+		if slices.Contains(theirs, a) {
+			both.Apps = append(both.Apps, a)
+		} else {
+			alone.Apps = append(alone.Apps, a)
+		}
+	}
+	for _, a := range theirs {
+		if !slices.Contains(own, a) {
+			peer.Apps = append(peer.Apps, a)
+		}
+	}
+	var all []string
+	for _, of := range []struct {
+		who string
+		Values
+	}{{"both ends have ", both}, {"only this port lists ", alone}, {"only the peer lists ", peer}} {
+		if len(of.Apps) > 0 {
+			all = append(all, of.who+of.words(FeatureApp))
+		}
+	}
+	return cmp.Or(strings.Join(all, "; "), "neither end lists applications")
 }
 
 // peerVersions names the versions that the peer speaks.

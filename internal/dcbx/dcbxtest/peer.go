@@ -274,11 +274,24 @@ func compatible(v Version, f Feature, a, b advert) bool {
 	case f == PFC:
 		return a.pfc == b.pfc
 	case f == App:
-		return slices.Equal(sorted(a.apps), sorted(b.apps))
+		return !slices.ContainsFunc(a.apps, func(app Application) bool {
+			own, other := priorities(a.apps, app), priorities(b.apps, app)
+			return own != 0 && other != 0 && own != other
+		})
 	case v == CEE:
 		return true
 	}
 	return a.groups == b.groups
+}
+
+// priorities returns the priorities that a list has for an application; 0: it does not list it.
+func priorities(list []Application, of Application) (all uint8) {
+	for _, a := range list {
+		if of.Priorities = a.Priorities; a == of {
+			all |= a.Priorities
+		}
+	}
+	return all
 }
 
 func sorted(apps []Application) []Application {

@@ -76,15 +76,17 @@ func TestRules(t *testing.T) {
 }
 
 func TestCompatible(t *testing.T) {
-	a := advert{groups: Groups{Percent: [8]uint8{100}}, apps: []Application{{Protocol: 1}, {Protocol: 2}}}
-	b := advert{groups: Groups{Percent: [8]uint8{99, 1}}, apps: []Application{{Protocol: 2}, {Protocol: 1}}}
-	c := advert{apps: []Application{{Protocol: 1}, {Protocol: 2, Priorities: 1}}}
+	a := advert{groups: Groups{Percent: [8]uint8{100}}, apps: []Application{{1, 0, 0, 8}, {2, 0, 0, 4}}}
+	b := advert{groups: Groups{Percent: [8]uint8{99, 1}}, apps: []Application{{2, 0, 0, 4}, {1, 0, 0, 8}}}
+	c := advert{apps: []Application{{1, 0, 0, 8}, {2, 0, 0, 1}}}
+	d := advert{apps: []Application{{2, 0, 0, 4}, {2, 1, 0, 1}, {3, 0, 0, 1}, {1, 0, 0, 0}}}
 	for _, row := range []struct {
 		v    Version
 		f    Feature
 		b    advert
 		want bool
-	}{{CEE, PG, b, true}, {CIN, PG, b, false}, {CIN, PG, a, true}, {CEE, App, b, true}, {CEE, App, c, false}} {
+	}{{CEE, PG, b, true}, {CIN, PG, b, false}, {CIN, PG, a, true}, {CEE, App, b, true}, {CEE, App, c, false},
+		{CEE, App, d, true}, {CEE, App, advert{}, true}} {
 		if got := compatible(row.v, row.f, a, row.b); got != row.want {
 			t.Errorf("version %d, feature %d: %v", row.v, row.f, got)
 		}
