@@ -114,6 +114,9 @@ func (s *speaking) poll() {
 	}
 	s.Publish(&dataplane.Plan{Links: s.links, Generation: g})
 	s.f.Run(10_000) // until all workers run it
+	for name, fact := range s.facts {
+		s.system.Runs(s.f.now, name, discovery.Agreement{PFC: fact.DCB.PFC})
+	}
 }
 
 // run runs the fabric and polls the control plane every millisecond.

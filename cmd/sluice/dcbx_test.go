@@ -581,7 +581,7 @@ func TestLLDPADAsksTooMuch(t *testing.T) {
 	lldppeer.Await(t, "the switch's PFC", 1<<3, x.pfc)
 	p.Set("PFC", "enabled=0,1,2,3,4,5,6,7")
 	lldppeer.Await(t, "the mismatches", []string{"refused"}, x.mismatches)
-	x.Await(1, `msg="DCBX: agreement refused"`, "port=port1", "feature=pfc", "raise buffers")
+	x.Await(1, `msg="DCBX mismatch"`, "port=port1", "kind=refused", "raise buffers")
 	lldppeer.Await(t, "the switch's PFC", 1<<3, x.pfc)
 	p.Set("PFC", "enabled=3")
 	lldppeer.Await(t, "the mismatches", nil, x.mismatches)

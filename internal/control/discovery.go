@@ -194,18 +194,27 @@ func (s *Switch) changeTo(f fitting, changed []agreement) error {
 	}
 	for _, c := range changed {
 		s.allowances[c.device] = s.allowances[c.device].less(now)
-		if runs(c) {
-			continue // it is refused
+		if p := s.port(c.device); !runs(c) { // it isn't refused
+			s.warnOfStalls(p)
+			s.stopOwnPause(p)
 		}
-		p, ets := s.port(c.device), "its own"
-		if f.facts[c.device].DCB.ETS != nil {
-			ets = "as agreed"
-		}
-		s.log.Info("DCBX agreement changed", "port", c.device, "pfc", config.Priorities(p.PFC), "ets", ets)
-		s.warnOfStalls(p)
-		s.stopOwnPause(p)
 	}
 	return nil
+}
+
+// tellRuns tells discovery what all workers run of what ports have agreed on.
+func (s *Switch) tellRuns() {
+	for _, p := range s.ports {
+		is := s.facts[p.Device].DCB
+		if is == nil {
+			continue
+		}
+		a := discovery.Agreement{PFC: is.PFC}
+		if is.ETS != nil {
+			a.ETS = &dcbx.ETS{TC: is.ETS.TC, Bandwidth: is.ETS.Bandwidth, TSA: is.ETS.TSA}
+		}
+		s.discovery.Runs(s.now(), p.Device, a)
+	}
 }
 
 // because says why an agreement is refused, in a line.
@@ -217,10 +226,9 @@ func because(err error) string {
 	return err.Error()
 }
 
-// refuse tells discovery what the switch can't run.
+// refuse tells discovery what the switch can't run. Discovery logs it.
 func (s *Switch) refuse(all []refusal) {
 	for _, r := range all {
-		s.log.Error("DCBX: agreement refused", "port", r.device, "feature", r.feature, "because", r.why)
 		s.discovery.Refuse(s.now(), r.device, features[r.feature], r.why)
 	}
 }

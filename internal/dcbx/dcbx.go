@@ -170,6 +170,7 @@ const (
 	StateAbsent    State = "absent"         // the peer does not send this feature, or nothing usable
 	StateDuplicate State = "duplicate"      // the peer sent the same TLV twice
 	StateWaiting   State = "waiting"        // the peer has yet to acknowledge; what ran before still runs
+	StateApplying  State = "applying"       // the ends have agreed; what ran before still runs
 	StateAgreed    State = "agreed"         // both ends have the same
 	StateLocal     State = "local"          // the port's own, which the peer may take
 	StatePeer      State = "peer"           // the peer's

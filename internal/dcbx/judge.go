@@ -10,6 +10,9 @@ func (m *Machine) judge() {
 	for f := range Feature(Features) {
 		m.results[f] = m.refuse(f, m.result(f))
 	}
+	if pfc := &m.results[FeaturePFC]; pfc.source != Peer || !m.lags(FeaturePFC) {
+		m.shown = pfc.shown
+	}
 }
 
 func (m *Machine) result(f Feature) result {
@@ -211,8 +214,9 @@ func (m *Machine) ieeeResult(f Feature) result {
 }
 
 // maxIgnored is the number of LLDPDUs after which a willing peer that does not show this end's
-// configuration counts as one that does not take it.
-const maxIgnored = 5
+// configuration counts as one that does not take it. A peer may need seconds until it runs, and
+// sends an LLDPDU in each.
+const maxIgnored = 8
 
 // ieeePFC is symmetric: one end takes the other's priorities. Those that both ends have are agreed:
 // an end that takes others has yet to show them, and ends that differ for good pause only these for

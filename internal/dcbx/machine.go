@@ -7,6 +7,12 @@ import (
 )
 
 // Machine is DCBX of one port. It is not safe for concurrent use.
+//
+// What the ends agree on and what runs are two things: the switch takes its time to change over
+// (Runs). With IEEE, an end that takes the peer's settings shows them only when they run, so the
+// peer does not begin before. An end that keeps its own shows them at once: of two ends that both
+// waited for the other's TLV, neither would ever begin. CEE and CIN have no such means. Their TLVs
+// have the configuration alone, and an acknowledgement says that a TLV was received.
 type Machine struct {
 	cfg      Config
 	version  Version // that runs; not Auto
@@ -25,6 +31,8 @@ type Machine struct {
 
 	results  [Features]result
 	refusals [Features]refusal
+	running  [Features]*Running
+	shown    uint8 // IEEE: priorities in the PFC TLV
 	chase    chase
 	ignored  [Features]int // IEEE: LLDPDUs of a willing peer that do not show this end's configuration
 
@@ -39,8 +47,8 @@ type result struct {
 	state  State
 	source Source
 	failed bool   // the Error flag of this end
-	shown  uint8  // IEEE: priorities that the PFC TLV shows
-	values Values // that run
+	shown  uint8  // IEEE: priorities that the PFC TLV shows, of a peer's configuration only once it runs
+	values Values // that are to run
 }
 
 // Values are values of one feature; those of the others are zero.
@@ -48,6 +56,12 @@ type Values struct {
 	PFC  PFC
 	ETS  ETS
 	Apps []App
+}
+
+// Running is what the switch runs of a feature.
+type Running struct {
+	Values
+	Agreed bool // by DCBX; otherwise the port has these values without it
 }
 
 func (v *Values) same(o *Values) bool {
@@ -185,6 +199,26 @@ func (m *Machine) Refuse(f Feature, why string) {
 	r.why = why
 	m.judge()
 	m.advertise()
+}
+
+// Runs tells what the switch runs of a feature; nil, as before the first call: whatever the ends
+// have come to, from the same moment on.
+func (m *Machine) Runs(f Feature, is *Running) {
+	m.running[f] = is
+	m.judge()
+	m.advertise()
+}
+
+// lags reports whether the switch still runs something else than what the ends have come to.
+func (m *Machine) lags(f Feature) bool {
+	is, r := m.running[f], &m.results[f]
+	switch {
+	case is == nil:
+		return false
+	case r.source == Off:
+		return is.Agreed
+	}
+	return !is.same(&r.values)
 }
 
 // Receive takes the values of all TLVs of type 127 (OUI, subtype, body) of the latest LLDPDU of the
@@ -340,15 +374,19 @@ func (m *Machine) encode(f Feature) []byte {
 	case m.version.legacy():
 		return m.encodeLegacy(f)
 	}
-	r, willing := &m.results[f], m.cfg.Willing[f]
+	willing := m.cfg.Willing[f]
 	switch f {
 	case FeaturePFC:
 		p := m.cfg.PFC
-		p.Priorities = r.shown
+		p.Priorities = m.shown
 		return appendTLV(nil, typeOrg, appendPFC(nil, willing, p))
 	case FeatureETS:
 		first := bitIf(willing, 0x80) | bitIf(m.cfg.ETS.CBS, 0x40) | m.cfg.ETS.MaxTCs&7
-		b := appendTLV(nil, typeOrg, appendETS(nil, subtypeETS, first, &r.values.ETS))
+		runs := &m.results[f].values.ETS
+		if m.lags(f) {
+			runs = &m.running[f].ETS
+		}
+		b := appendTLV(nil, typeOrg, appendETS(nil, subtypeETS, first, runs))
 		return appendTLV(b, typeOrg, appendETS(nil, subtypeRecommend, 0, &m.cfg.ETS))
 	}
 	return appendTLV(nil, typeOrg, appendApps(nil, m.cfg.Apps[:min(len(m.cfg.Apps), MaxApps)]))

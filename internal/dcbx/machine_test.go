@@ -400,6 +400,43 @@ func TestCapability(t *testing.T) {
 	}
 }
 
+// TestRuns: with IEEE, the TLVs of an end that takes the peer's settings show these when they run.
+func TestRuns(t *testing.T) {
+	c, p := pairConfig(IEEE, 0, 0x08), pairConfig(IEEE, 1, 0x10)
+	c.Willing, p.ETS.Bandwidth = willing(true), [8]uint8{30, 70}
+	m := NewMachine(c)
+	shows := func(pfc uint8, share uint8, want State) {
+		t.Helper()
+		said := parse(IEEE, m.TLVs(nil))
+		if said.pfc.Priorities != pfc || said.ets.Bandwidth[1] != share {
+			t.Errorf("shows %08b and %d %%, want %08b and %d %%", said.pfc.Priorities, said.ets.Bandwidth[1], pfc,
+				share)
+		}
+		for _, f := range []Feature{FeaturePFC, FeatureETS} {
+			if s := m.Status().Features[f]; s.State != want || s.Runs != (s.Still == "" && s.Source != Off) {
+				t.Errorf("%v: %+v, want %v", f, s, want)
+			}
+		}
+	}
+	m.Runs(FeaturePFC, &Running{})
+	m.Runs(FeatureETS, &Running{Values: Values{ETS: c.ETS}})
+	shows(0x08, c.ETS.Bandwidth[1], StateNoPeer)
+	m.Receive(testPeer, NewMachine(p).TLVs(nil))
+	shows(0x08, c.ETS.Bandwidth[1], StateApplying)
+	m.Runs(FeaturePFC, &Running{Values{PFC: p.PFC}, true})
+	m.Runs(FeatureETS, &Running{Values{ETS: p.ETS}, true})
+	if !m.Pending() {
+		t.Error("the peer is not told that its settings run")
+	}
+	shows(0x10, 70, StatePeer)
+	m.Expire()
+	for _, f := range []Feature{FeaturePFC, FeatureETS} {
+		if s := m.Status().Features[f]; s.State != StateNoPeer || !s.Runs || s.Still == "" {
+			t.Errorf("%v: %+v after the peer's expiry", f, s)
+		}
+	}
+}
+
 // TestIgnored: a willing peer that does not take what it is told is a mismatch after some LLDPDUs.
 func TestIgnored(t *testing.T) {
 	p := pairConfig(IEEE, 1, 0x10)

@@ -39,12 +39,15 @@ type Control struct {
 type FeatureStatus struct {
 	State  State
 	Why    string // what each end has, in words
-	Source Source // of what runs
+	Source Source // of what the ends have come to
 	Synced bool   // CEE and CIN: the peer has acknowledged this end's values; IEEE: true
 	Error  Error  // why the peer's values are not usable, 0 if they are or were not sent
 
 	Local, Peer End
-	Operational Values // of PFC: what both ends have agreed on, none if Source is Off
+	Agreed      Values // what the ends have come to; of PFC: none if Source is Off
+	Operational Values // what runs
+	Runs        bool   // Operational runs by DCBX
+	Still       string // Operational in words if that is not Agreed, otherwise ""
 }
 
 // End is what one end of the link says of a feature.
@@ -105,11 +108,20 @@ func (m *Machine) omitted() (out []App) {
 	return out
 }
 
+// settled are the states in which the ends fit together.
+var settled = []State{StateAgreed, StatePeer, StateLocal}
+
 func (m *Machine) featureStatus(f Feature) FeatureStatus {
 	r := &m.results[f]
 	s := FeatureStatus{State: r.state, Source: r.source, Synced: m.synced[f] || !m.version.legacy(),
-		Operational: r.values}
-	s.Operational.Apps = slices.Clone(r.values.Apps)
+		Agreed: r.values, Runs: r.source != Off}
+	s.Agreed.Apps = slices.Clone(r.values.Apps)
+	if s.Operational = s.Agreed; m.lags(f) {
+		s.Operational, s.Runs = m.running[f].Values, m.running[f].Agreed
+		if s.Still = s.Operational.words(f); r.source != Off && slices.Contains(settled, r.state) {
+			s.State = StateApplying
+		}
+	}
 	s.Local = End{Present: m.advertises(f), Willing: m.cfg.Willing[f], Enabled: m.cfg.Enabled[f], Error: r.failed,
 		Values: m.own(f)}
 	s.Local.Apps = slices.Clone(s.Local.Apps)
@@ -158,13 +170,15 @@ func (m *Machine) words(f Feature, s *FeatureStatus) string {
 		return s.Error.Error() + ": correct the peer"
 	case StateWaiting:
 		return "the peer has yet to acknowledge; what ran before still runs"
+	case StateApplying:
+		return fmt.Sprintf("%s; the switch changes over to %s", both, s.Agreed.words(f))
 	case StateAgreed:
 		if f == FeatureApp {
 			return m.wordsListed()
 		}
 		return "both ends have " + own
 	case StatePeer:
-		return fmt.Sprintf("the peer's %s runs instead of the port's %s", s.Operational.words(f), own)
+		return fmt.Sprintf("the peer's %s runs instead of the port's %s", s.Agreed.words(f), own)
 	case StateLocal:
 		if !s.Peer.Present && !s.Peer.Recommends {
 			return "the port's " + own + " runs; " + m.version.Title() + " does not carry it"
@@ -242,7 +256,7 @@ func (m *Machine) wordsMismatch(f Feature, s *FeatureStatus) string {
 	if f == FeaturePFC && m.version != CIN {
 		can, runs := int(s.Peer.PFC.Capability), m.results[f].shown
 		if m.version == CEE {
-			runs = s.Operational.PFC.Priorities
+			runs = s.Agreed.PFC.Priorities
 		}
 		if count(runs) > can && (can > 0 || s.Peer.PFC.Priorities == 0) {
 			if can == 1 {

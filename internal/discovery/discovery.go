@@ -1,11 +1,13 @@
 // Package discovery speaks LLDP and DCBX at all ports of a switch: it finds out what is at the
 // other end of each link, agrees with it on PFC, ETS and applications, and says in words where the
 // two ends disagree. It has no clock, no devices and no goroutine: frames go in and out, times are
-// in ns since an arbitrary start, and what is agreed is for the control plane to put into effect.
+// in ns since an arbitrary start, and what is agreed (Agreements) is for the control plane to put
+// into effect, which tells when it has (Runs).
 package discovery
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -101,6 +103,9 @@ type port struct {
 	refused       refusals
 	agreed        Agreement // as of the last settle
 	changes       uint64    // of agreed
+	runs          Agreement // that the switch has put into effect
+	unlogged      int       // changes of runs since runsLog
+	runsLog       edge
 	disagreements [kinds]disagreement
 }
 
@@ -172,11 +177,14 @@ func (s *System) configurePort(now int64, p *port, of *Params, params PortParams
 	case err != nil:
 		return err
 	case !params.DCBX:
-		p.machine, p.agreed = nil, Agreement{}
+		p.machine, p.agreed, p.runs = nil, Agreement{}, Agreement{}
 		s.endAll(p, "DCBX is off")
 	case p.machine == nil:
 		p.machine = dcbx.NewMachine(p.local(nil))
+		p.tellRuns()
 		p.meet(now)
+	default:
+		p.tellRuns()
 	}
 	return nil
 }
@@ -355,7 +363,7 @@ func (s *System) settle(now int64) {
 	s.next = min(s.source.over(s.params.SourceHold), s.source.next)
 	for _, p := range s.ports {
 		if p.machine != nil {
-			s.next = min(s.next, s.judge(now, p))
+			s.next = min(s.next, s.judge(now, p), s.logRuns(now, p))
 			if p.machine.Pending() {
 				p.agent.Changed(now)
 			}
@@ -464,10 +472,58 @@ func (s *System) Agreements() map[string]Agreement {
 func (p *port) agreement() (a Agreement) {
 	status := p.machine.Status()
 	if pfc := &status.Features[dcbx.FeaturePFC]; pfc.Source != dcbx.Off {
-		a.PFC = pfc.Operational.PFC.Priorities
+		a.PFC = pfc.Agreed.PFC.Priorities
 	}
-	if ets := &status.Features[dcbx.FeatureETS]; ets.Source != dcbx.Off && !ets.Operational.ETS.Same(&p.Local.ETS) {
-		a.ETS = &ets.Operational.ETS
+	if ets := &status.Features[dcbx.FeatureETS]; ets.Source != dcbx.Off && !ets.Agreed.ETS.Same(&p.Local.ETS) {
+		a.ETS = &ets.Agreed.ETS
 	}
 	return a
+}
+
+// Runs tells what a port runs, once all workers do; before the first call, its own settings.
+func (s *System) Runs(now int64, name string, a Agreement) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	p := s.port(name)
+	if p == nil || p.runs.Equal(a) {
+		return
+	}
+	if p.runs = a; p.machine != nil {
+		p.unlogged++
+		p.tellRuns()
+		s.settle(now)
+	}
+}
+
+// logRuns logs what a port runs if that has changed. It returns when that is due if not now.
+func (s *System) logRuns(now int64, p *port) (next int64) {
+	if p.unlogged == 0 {
+		return never
+	}
+	pfc, ets := priorities(func(n int) bool { return p.runs.PFC>>n&1 == 1 }), "its own"
+	if p.runs.ETS != nil {
+		ets = "as agreed"
+	}
+	log, next := p.runsLog.due(now, fmt.Sprint(pfc, p.runs.ETS))
+	if log {
+		s.log.Info("DCBX agreement changed", "port", p.Name, "pfc", pfc, "ets", ets, "changes", p.unlogged)
+		p.unlogged = 0
+	}
+	return next
+}
+
+// tellRuns tells a port's machine what the port runs. Where DCBX does not decide on PFC, agreed
+// priorities have run all along.
+func (p *port) tellRuns() {
+	pfc := dcbx.Running{Values: dcbx.Values{PFC: p.Local.PFC}, Agreed: p.runs.PFC != 0}
+	ets := dcbx.Running{Values: dcbx.Values{ETS: p.Local.ETS}, Agreed: p.runs.ETS != nil}
+	if ets.Agreed {
+		ets.ETS = *p.runs.ETS
+	}
+	p.machine.Runs(dcbx.FeatureETS, &ets)
+	if pfc.PFC.Priorities = p.runs.PFC; p.Auto {
+		p.machine.Runs(dcbx.FeaturePFC, &pfc)
+	} else {
+		p.machine.Runs(dcbx.FeaturePFC, nil)
+	}
 }

@@ -22,6 +22,17 @@ type net struct {
 	lost  func(from string) bool
 	queue []transit
 	sent  int
+	delay map[string]int64       // ns that a switch takes to run what it agrees on
+	runs  map[string]*changeover // by "switch port"
+}
+
+// changeover is what a port runs, and since when something else is agreed.
+type changeover struct {
+	is    Agreement
+	since int64
+	lags  bool
+
+	changes int // of is
 }
 
 // transit is a frame on a wire.
@@ -31,7 +42,8 @@ type transit struct {
 }
 
 func newNet(t *testing.T) *net {
-	return &net{t: t, all: make(map[string]*System), wires: make(map[string]string)}
+	return &net{t: t, all: make(map[string]*System), wires: make(map[string]string), delay: make(map[string]int64),
+		runs: make(map[string]*changeover)}
 }
 
 // add adds a switch with the ports.
@@ -83,8 +95,8 @@ func (n *net) run(d time.Duration) {
 			}
 		}
 		next := end
-		for _, s := range n.all {
-			next = min(next, s.Advance(n.now))
+		for name, s := range n.all {
+			next = min(next, s.Advance(n.now), n.apply(name))
 		}
 		if len(n.queue) > 0 {
 			continue
@@ -97,6 +109,32 @@ func (n *net) run(d time.Duration) {
 		}
 		n.now = next
 	}
+}
+
+// apply has a switch run what it has agreed on, with its delay, and returns when that is next due.
+func (n *net) apply(name string) (next int64) {
+	next = never
+	for port, agreed := range n.all[name].Agreements() {
+		c := n.runs[name+" "+port]
+		if c == nil {
+			c = &changeover{}
+			n.runs[name+" "+port] = c
+		}
+		if !agreed.Equal(c.is) && !c.lags {
+			c.since, c.lags = n.now, true
+		}
+		switch due := c.since + n.delay[name]; {
+		case !c.lags:
+		case n.now < due:
+			next = min(next, due)
+		default:
+			c.is, c.lags = agreed, false
+			c.changes++
+			n.all[name].Runs(n.now, port, agreed)
+			next = n.now
+		}
+	}
+	return next
 }
 
 // dcbx returns the report of a port.

@@ -3,6 +3,7 @@ package discovery
 import (
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +110,42 @@ func TestEndOfAMismatch(t *testing.T) {
 			if len(found) != 1 || !strings.Contains(found[0].text, why) {
 				t.Errorf("%v, %s: %v", after, why, found)
 			}
+		}
+	}
+}
+
+// TestLogOfAgreements: what a port runs is logged every 10 s at most, with the number of changes
+// since, however often its peer changes its mind; and what it runs in the end always.
+func TestLogOfAgreements(t *testing.T) {
+	for _, last := range []uint8{8, 16} {
+		n := newNet(t)
+		n.wire("a 1", "b 1")
+		n.add("a", at("1", Upstream, 0))
+		log := n.journal("a")
+		n.add("b", at("1", Manual, 8))
+		n.run(3 * time.Second)
+		for i := range 61 {
+			n.configure("b", at("1", Manual, last^uint8(i%2)*24))
+			n.run(time.Second)
+		}
+		n.run(20 * time.Second)
+		lines := log.with("DCBX agreement changed")
+		wantApart(t, lines, 4)
+		pfc, end := map[uint8]string{8: "pfc=[3]", 16: "pfc=[4]"}[last], lines[len(lines)-1].text
+		if !strings.Contains(end, pfc) {
+			t.Errorf("the last line is %s, not %s", end, pfc)
+		}
+		total := 0
+		for _, l := range lines {
+			_, count, _ := strings.Cut(strings.TrimSpace(l.text), " changes=")
+			one, err := strconv.Atoi(count)
+			if err != nil {
+				t.Fatalf("%v: %s", err, l.text)
+			}
+			total += one
+		}
+		if more := n.all["a"].ports[0].unlogged; total+more != n.runs["a 1"].changes || total < 20 {
+			t.Errorf("%d changes are logged, and %d not, of %d", total, more, n.runs["a 1"].changes)
 		}
 	}
 }

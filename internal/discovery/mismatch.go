@@ -149,7 +149,7 @@ func (p *port) tellNoPeer(now int64) string {
 		who = "no neighbour sends LLDP, and what the port sends comes back: there is a loop"
 	}
 	if p.Auto {
-		return who + ", so the port does no PFC: turn on DCBX at the link partner, or write `dcbx: {version: off}` " +
+		return who + ", so no PFC is agreed: turn on DCBX at the link partner, or write `dcbx: {version: off}` " +
 			"and `flow_control: pfc` for the port"
 	}
 	return who + ": turn on DCBX at the link partner, or write `dcbx: {version: off}` for the port"

@@ -117,7 +117,7 @@ func (s *System) reportDCBX(now int64, p *port) *state.DCBX {
 		one := &status.Features[f]
 		settings(&r.Local, dcbx.Feature(f), &one.Local.Values, true)
 		settings(&r.Remote, dcbx.Feature(f), &one.Peer.Values, one.Peer.Present)
-		settings(&r.Operational, dcbx.Feature(f), &one.Operational, one.Source != dcbx.Off)
+		settings(&r.Operational, dcbx.Feature(f), &one.Operational, one.Runs)
 	}
 	if ets := &status.Features[dcbx.FeatureETS].Peer; ets.Recommends {
 		settings(&r.Recommended, dcbx.FeatureETS, &dcbx.Values{ETS: ets.Recommend}, true)
@@ -143,8 +143,12 @@ func controlOf(status *dcbx.Status) *state.DCBXControl {
 }
 
 func featureOf(f dcbx.Feature, of *dcbx.FeatureStatus) state.DCBXFeature {
+	why := of.Why
+	if of.Still != "" {
+		why += "; the switch still runs " + of.Still
+	}
 	return state.DCBXFeature{
-		Feature: f.String(), State: string(of.State), Why: of.Why, Operational: of.Source != dcbx.Off,
+		Feature: f.String(), State: string(of.State), Why: why, Operational: of.Runs,
 		Enabled: of.Local.Enabled, Willing: of.Local.Willing, Error: of.Local.Error,
 		PeerPresent: of.Peer.Present, PeerWilling: of.Peer.Willing, PeerEnabled: of.Peer.Enabled,
 		PeerError: of.Peer.Error,

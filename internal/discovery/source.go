@@ -104,9 +104,9 @@ func (p *port) gives() gift {
 	status := p.machine.Status()
 	g := gift{
 		from: p.Name, lasts: true,
-		pfc:  status.Features[dcbx.FeaturePFC].Operational.PFC.Priorities,
-		ets:  status.Features[dcbx.FeatureETS].Operational.ETS,
-		apps: status.Features[dcbx.FeatureApp].Operational.Apps,
+		pfc:  status.Features[dcbx.FeaturePFC].Agreed.PFC.Priorities,
+		ets:  status.Features[dcbx.FeatureETS].Agreed.ETS,
+		apps: status.Features[dcbx.FeatureApp].Agreed.Apps,
 	}
 	for f := range g.has {
 		g.has[f] = status.Features[f].Source == dcbx.Peer

@@ -185,7 +185,7 @@ func discovered() *state.Switch {
 		return &state.LLDP{Mode: "rxtx", Sent: 125, Received: 124, LastSent: &sent, Neighbors: neighbors}
 	}
 	none := alone("no-peer", state.DCBXPeer{State: "none"}, "no-peer",
-		"no neighbour sends LLDP, so the port does no PFC: turn on DCBX at the link partner, or write "+
+		"no neighbour sends LLDP, so no PFC is agreed: turn on DCBX at the link partner, or write "+
 			"`dcbx: {version: off}` for the port")
 	crowd := alone("multiple-peers",
 		state.DCBXPeer{State: "multiple", Names: []string{hostile, "54:7f:ee:0c:11:77 (Ethernet1/3)"}},

@@ -41,7 +41,7 @@ func pageSwitch() *state.Switch {
 	other.Peer.Control = &state.DCBXControl{Seq: 2, Ack: 1, PeerSeq: 1, PeerAck: 2}
 	other.Remote.PFC, other.Operational.PFC = lossless(4).PFC, lossless().PFC
 	none := alone("no-peer", state.DCBXPeer{State: "none"}, "no-peer",
-		"no neighbour sends LLDP, so the port does no PFC: turn on DCBX at the link partner, or write "+
+		"no neighbour sends LLDP, so no PFC is agreed: turn on DCBX at the link partner, or write "+
 			"`dcbx: {version: off}` for the port")
 	core := source()
 	core.Local.PFC = lossless().PFC

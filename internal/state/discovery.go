@@ -75,7 +75,7 @@ type DCBX struct {
 	Local       DCBSettings `json:"local" help:"Settings that the port has on its own, or from the source"`
 	Remote      DCBSettings `json:"remote" help:"Settings that the peer says it has"`
 	Recommended DCBSettings `json:"recommended" help:"Settings that the peer recommends; only ETS of IEEE has these"`
-	Operational DCBSettings `json:"operational" help:"Settings that run"`
+	Operational DCBSettings `json:"operational" help:"Settings that run, in all workers"`
 }
 
 // DCBXPeer is the state of the exchange with the peer.
@@ -99,9 +99,9 @@ type DCBXControl struct {
 // DCBXFeature is the state of one feature.
 type DCBXFeature struct {
 	Feature     string `json:"feature" label:"feature" help:"Feature: pfc, ets or app"`
-	State       string `json:"state" help:"agreed: both ends have the same; peer: the peer's settings run; local: the port's own settings run, and the peer is to take them; waiting: the peer has yet to acknowledge, and what ran before still runs; off: disabled at one end; no-peer: the link partner sends no DCBX; absent: it does not send this feature; mismatch: the ends differ, and neither takes the other's; refused: the switch can't run what the peer has; peer-error: the peer reports an error; duplicate: the peer sends the feature twice; version: the peer speaks another version; multiple-peers: there are several peers, so DCBX is off"`
-	Why         string `json:"why" help:"Why it is in this state; empty: nothing to say"`
-	Operational bool   `json:"operational" metric:"sluice_dcbx_operational" help:"Whether the feature runs"`
+	State       string `json:"state" help:"agreed: both ends have the same; peer: the peer's settings run; local: the port's own settings run, and the peer is to take them; waiting: the peer has yet to acknowledge, and what ran before still runs; applying: the ends have agreed, and the switch is changing over to that, and still runs what ran before; off: disabled at one end; no-peer: the link partner sends no DCBX; absent: it does not send this feature; mismatch: the ends differ, and neither takes the other's; refused: the switch can't run what the peer has; peer-error: the peer reports an error; duplicate: the peer sends the feature twice; version: the peer speaks another version; multiple-peers: there are several peers, so DCBX is off"`
+	Why         string `json:"why" help:"Why it is in this state, and what still runs if that is something else; empty: nothing to say"`
+	Operational bool   `json:"operational" metric:"sluice_dcbx_operational" help:"Whether the feature runs by DCBX, in all workers"`
 	Enabled     bool   `json:"enabled" help:"Whether this end has the feature enabled"`
 	Willing     bool   `json:"willing" help:"Whether this end takes the settings of its peer"`
 	Error       bool   `json:"error" help:"Whether this end tells its peer an error"`
