@@ -106,17 +106,18 @@ type port struct {
 	number     int // in the dataplane; fixed, but a new port may get that of a port that is gone
 	settings   *afxdp.Settings
 	driver     *afxdp.Port
-	index      int    // of its device, when it was last opened
-	losses     uint32 // of its carrier, of which the port knows
-	wanted     bool   // its device is up, so the port should be open
-	leaving    bool   // it is being removed
-	shut       bool   // by the operator
-	checkedMTU int    // of its device, bytes
-	closed     string // its mode while it is not open: state.Absent, SetDown or Closed
-	complaint  string // why it can't be opened, as last logged; empty once it could
-	storm      uint8  // bit n: the operator holds priority n in a storm
-	reported   int64  // time of the last storm event logged, ns of the worker's clock
-	storms     uint64 // storms logged, or logged as missed
+	index      int             // of its device, when it was last opened
+	losses     uint32          // of its carrier, of which the port knows
+	wanted     bool            // its device is up, so the port should be open
+	leaving    bool            // it is being removed
+	shut       bool            // by the operator
+	checkedMTU int             // of its device, bytes
+	closed     string          // its mode while it is not open: state.Absent, SetDown or Closed
+	complaint  string          // why it can't be opened, as last logged; empty once it could
+	logged     map[string]bool // by logOnce
+	storm      uint8           // bit n: the operator holds priority n in a storm
+	reported   int64           // time of the last storm event logged, ns of the worker's clock
+	storms     uint64          // storms logged, or logged as missed
 	opened     time.Time
 	lost       time.Time // when wanted last became false
 	sources    [bridge.Anomalies]loggedSources

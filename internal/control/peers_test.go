@@ -110,6 +110,40 @@ func (x *peerNet) runs(port string, pfc uint8) bool {
 		x.peers[port].Agreements()["1"].PFC == pfc
 }
 
+// TestWarningsOfAPeerThatChanges: a warning about a port comes once, however often its peer turns
+// PFC on and off, and again after a reload.
+func TestWarningsOfAPeerThatChanges(t *testing.T) {
+	text := "workers: [1]" + configtest.Auto
+	x := newPeerNet(t, text)
+	x.peer("a", 8, dcbx.ETS{})
+	warnings := func() int { return strings.Count(x.log.String(), `raise it" port=a`) }
+	until := func(pfc uint8) {
+		t.Helper()
+		for begin := time.Now(); x.port("a").PFC != pfc; x.tick() {
+			if time.Since(begin) > 20*time.Second {
+				t.Fatalf("PFC for %08b:\n%s", x.port("a").PFC, x.log.String())
+			}
+			time.Sleep(listenInterval)
+		}
+	}
+	for range 2 {
+		until(8)
+		x.peers["a"].Shutdown(x.now(), "")
+		until(0)
+		x.peer("a", 8, dcbx.ETS{})
+	}
+	until(8)
+	if n := warnings(); n != 1 {
+		t.Errorf("%d warnings:\n%s", n, x.log.String())
+	}
+	if err := x.reload(configtest.Parse(t, text)); err != nil {
+		t.Fatal(err)
+	}
+	if n := warnings(); n != 2 {
+		t.Errorf("%d warnings after a reload:\n%s", n, x.log.String())
+	}
+}
+
 // TestRefusalsHoldUpNoOtherPort: a peer offers PFC that the memory can't hold, and an ETS table
 // that the switch lacks. It is refused a few times, and the other ports run what they agree on.
 func TestRefusalsHoldUpNoOtherPort(t *testing.T) {

@@ -81,7 +81,7 @@ func (s *Switch) open(p *port) error {
 	// Down until an event says otherwise.
 	link := dataplane.Link{Driver: p.driver, TXRing: p.driver.TXRing(), Parts: p.driver.Parts()}
 	copy(link.MAC[:], device.HardwareAddr)
-	s.plan.Links[p.number] = link
+	s.plan.Links[p.number], p.logged = link, nil
 	s.stopOwnPause(p)
 	s.warnOfStalls(p)
 	s.log.Info("port open", "port", p.Device, "mode", p.driver.Mode(), "tx", tx)
@@ -123,7 +123,7 @@ func (s *Switch) stopOwnPause(p *port) {
 		return
 	}
 	if err := p.settings.SetFlowControl(s.config.ControlsFlow(p.Port)); err != nil {
-		s.log.Info(err.Error(), "port", p.Device)
+		s.logOnce(s.log.Info, p, err.Error())
 	}
 	s.warnOfDroppedPauses(p, p.settings.Driver())
 }
@@ -131,7 +131,7 @@ func (s *Switch) stopOwnPause(p *port) {
 // warnOfDroppedPauses warns if pauses of a port never reach its link partner.
 func (s *Switch) warnOfDroppedPauses(p *port, driver string) {
 	if afxdp.TraitsOf(driver).DropsPauses && p.Pauses() {
-		s.log.Warn(afxdp.PausesDropped, "port", p.Device, "driver", driver)
+		s.logOnce(s.log.Warn, p, afxdp.PausesDropped, "driver", driver)
 	}
 }
 
@@ -617,17 +617,30 @@ func (s *Switch) warnOfStalls(p *port) {
 		return
 	}
 	if least := params.LeastResponse(s.config, p.Port); p.Response < least {
-		s.log.Warn("response is too short: two iterations of the worker may take longer, even without interruptions "+
-			"and the delay of the peer: raise it",
-			"port", p.Device, "response", p.Response, "two_iterations", least)
+		s.logOnce(s.log.Warn, p, "response is too short: two iterations of the worker may take longer, even without "+
+			"interruptions and the delay of the peer: raise it", "response", p.Response, "two_iterations", least)
 	}
 	ring := s.ring
 	if p.driver != nil {
 		ring = p.driver.RXRing()
 	}
 	if holds := p.RingTime(ring); holds < p.Response {
-		s.log.Warn("response is longer than headroom can help: frames that arrive before the peer stops may find the "+
-			"receive ring full: lower response or in_flight, or raise memory.buffers for a longer ring",
-			"port", p.Device, "response", p.Response, "ring_holds", holds.Round(time.Microsecond))
+		s.logOnce(s.log.Warn, p, "response is longer than headroom can help: frames that arrive before the peer stops "+
+			"may find the receive ring full: lower response or in_flight, or raise memory.buffers for a longer ring",
+			"response", p.Response, "ring_holds", holds.Round(time.Microsecond))
 	}
+}
+
+// logOnce logs something about the settings of a port, unless it did since the port opened or the
+// switch reloaded: a link or a peer may bring the same about again and again.
+func (s *Switch) logOnce(log func(string, ...any), p *port, text string, about ...any) {
+	line := fmt.Sprint(append(about, text)...)
+	if p.logged[line] {
+		return
+	}
+	if p.logged == nil {
+		p.logged = make(map[string]bool)
+	}
+	p.logged[line] = true
+	log(text, append([]any{"port", p.Device}, about...)...)
 }

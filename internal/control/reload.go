@@ -49,6 +49,7 @@ func (s *Switch) reload(file *config.Config) error {
 		return err
 	}
 	for _, p := range s.ports {
+		p.logged = nil
 		s.warnOfStalls(p)
 		s.stopOwnPause(p)
 	}
