@@ -27,7 +27,7 @@ var hot = []struct {
 	{"ring.Ring.Peek", 0, false},
 	{"internal/frame.Parse", 0, true},
 	{"internal/bridge.Classifier.ByPCP", 0, true},
-	{"internal/bridge.Bridge.Forward", 5, false},
+	{"internal/bridge.Bridge.Forward", 3, false},
 	{"internal/bridge.Bridge.learn", 1, true},
 	{"internal/bridge.Bridge.alive", 0, true},
 	{"internal/bridge.table.find", 1, true},

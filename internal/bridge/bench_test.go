@@ -69,8 +69,10 @@ func BenchmarkForward(b *testing.B) {
 				if talk[i&(len(talk)-1)].fill(&burst[at].Header); at < benchBurst-1 {
 					continue
 				}
-				if bridge.Forward(int64(i), 0, burst[:]); burst[0].Out < 0 && burst[0].Reason != NoDestination {
-					b.Fatal(burst[0])
+				f := &burst[0] // its destination may be behind the same port, or be itself
+				bridge.Forward(int64(i), 0, burst[:])
+				if f.Out < 0 && f.Reason != NoDestination && f.Reason != SourceAddress {
+					b.Fatal(*f)
 				}
 			}
 		})

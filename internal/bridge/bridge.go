@@ -27,8 +27,8 @@ type Reason uint8
 const (
 	// Forwarded is the zero Reason: the frame is not dropped.
 	Forwarded Reason = iota
-	// ReservedAddress: the destination is one of 01-80-C2-00-00-00 to -0F, which no bridge relays
-	// (802.1Q table 8-1).
+	// ReservedAddress: the destination is one that no bridge forwards (frame.MAC.Reserved), or on a
+	// wire one that no relay does (frame.MAC.OneLink).
 	ReservedAddress
 	// VLANIngress: the port is not a member of the frame's VLAN, or accepts no frames with a tag.
 	VLANIngress
@@ -36,6 +36,9 @@ const (
 	FCoEVLAN
 	// FCoESession: an FCoE frame that no virtual link lets pass.
 	FCoESession
+	// SourceAddress: no station behind the port can have sent the frame. Its source is zero, a
+	// group address, its destination, or one of the switch's own addresses.
+	SourceAddress
 	// NoDestination: the wire has no peer, the address is on the ingress port, or the VLAN has no
 	// other member.
 	NoDestination
@@ -47,7 +50,8 @@ const (
 )
 
 var reasonNames = [Reasons]string{
-	"forwarded", "reserved_address", "vlan_ingress", "fcoe_vlan", "fcoe_session", "no_destination", "storm_limit",
+	"forwarded", "reserved_address", "vlan_ingress", "fcoe_vlan", "fcoe_session", "source_address", "no_destination",
+	"storm_limit",
 }
 
 // String returns the name used in counters; it is stable.
@@ -58,8 +62,8 @@ func (r Reason) String() string {
 	return fmt.Sprintf("reason(%d)", uint8(r))
 }
 
-// Frame is a frame on its way through a switch. The owner fills in Header, and Class for its own
-// use; Forward decides the rest. It is 32 bytes.
+// Frame is a frame on its way through a switch. The owner fills in Header and Class; Forward
+// decides the rest, and raises the Class of BPDUs (Control). It is 32 bytes.
 type Frame struct {
 	Header frame.Header
 	Out    int32 // egress port, Flood or Nowhere
@@ -102,6 +106,7 @@ type Bridge struct {
 	groups     []group
 	groupOf    [4096]uint16 // index into groups, by VLAN
 	storms     []storm      // by port; nil: no port has a limit
+	bpdus      []bucket     // by port
 	warmed     uint64       // result of warm, never read
 	stats      Stats
 
@@ -176,7 +181,8 @@ func build(p Params) (*Bridge, error) {
 		b.anomalies = append(b.anomalies, PortStats{})
 		b.classifiers = append(b.classifiers, pp.Classifier)
 		b.egress = append(b.egress, newEgress(pp))
-		b.screens = append(b.screens, newScreen(p.FCoE, pp.PVID))
+		b.screens = append(b.screens, newScreen(&p, pp.PVID))
+		b.bpdus = append(b.bpdus, newBucket(bpduLimit))
 	}
 	if p.Mode == Wire {
 		return b, nil
@@ -201,7 +207,7 @@ func build(p Params) (*Bridge, error) {
 //go:noinline
 func (b *Bridge) Forward(now int64, in int, frames []Frame) (decided int, alone bool) {
 	if b.mode == Wire {
-		b.wire(in, frames)
+		b.wire(now, in, frames)
 		return len(frames), false
 	}
 	if now >= b.nextUpkeep {
@@ -231,15 +237,12 @@ func (b *Bridge) Forward(now int64, in int, frames []Frame) (decided int, alone 
 			f.Out, f.Reason = b.apart(in, vid, &f.Header)
 			continue
 		}
-		known := false
-		if !f.Header.Src.Group() {
-			f.Learned, known = b.learn(tick, keyOf(f.Header.Src, vid), in)
-		}
-		if !known {
+		learned, known, impossible := b.learn(tick, keyOf(f.Header.Src, vid), in, f.Header.Dst)
+		if f.Learned = learned; !known {
 			train = noTrain // its destination may be the address that has just moved
 		}
 		out := int32(Flood)
-		if !f.Header.Dst.Group() {
+		if !f.Header.Dst.Group() && !impossible {
 			if e := b.table.find(keyOf(f.Header.Dst, vid)); e != nil && b.alive(tick, e) {
 				out = int32(e.seen.port())
 			} else {
@@ -247,6 +250,8 @@ func (b *Bridge) Forward(now int64, in int, frames []Frame) (decided int, alone 
 			}
 		}
 		switch f.Out = out; {
+		case impossible || int(out) == in && f.Header.Src == f.Header.Dst:
+			f.Out, f.Reason = Nowhere, SourceAddress
 		case out < 0:
 			b.flood(now, in, f)
 		case int(out) == in:
@@ -289,6 +294,8 @@ func (b *Bridge) flood(now int64, in int, f *Frame) {
 	switch {
 	case len(b.Others(in, f.Header.VID)) == 0:
 		f.Out, f.Reason = Nowhere, NoDestination
+	case f.Header.Dst == frame.BridgeGroup && b.raise(now, in, f):
+		f.Out = Flood
 	case b.storms != nil && !b.calm(now, in, f.Header.Dst):
 		f.Out, f.Reason = Nowhere, StormLimit
 	default:
@@ -315,17 +322,30 @@ func (b *Bridge) VLAN(port int, vid uint16) uint16 {
 	return vid
 }
 
+// raise raises the class of a BPDU, so that no other traffic delays it until the spanning tree of
+// its senders takes a loop for an open end. It reports false if the port is beyond its limit: the
+// frame then is an ordinary one.
+func (b *Bridge) raise(now int64, in int, f *Frame) bool {
+	if !b.bpdus[in].take(now) {
+		return false
+	}
+	f.Class = Control
+	return true
+}
+
 // wire is Forward for wires.
-func (b *Bridge) wire(in int, frames []Frame) {
+func (b *Bridge) wire(now int64, in int, frames []Frame) {
 	peer := b.ports[in].peer
 	for i := range frames {
 		f := &frames[i]
 		f.Out, f.Reason, f.Learned = peer, Forwarded, false
 		switch {
-		case f.Header.Dst.Reserved():
+		case f.Header.Dst.OneLink():
 			f.Out, f.Reason = Nowhere, ReservedAddress
 		case peer < 0:
 			f.Out, f.Reason = Nowhere, NoDestination
+		case f.Header.Dst == frame.BridgeGroup:
+			b.raise(now, in, f)
 		}
 	}
 }

@@ -162,7 +162,7 @@ func TestForget(t *testing.T) {
 func TestGroupAddressesAreNotLearned(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 2)})
 	const group frame.MAC = 0x0300_0000_0001
-	if d := b.decide(0, 0, untagged(group, alice)); d.Learned || d.Out != Flood {
+	if d := b.decide(0, 0, untagged(group, alice)); d.Learned || d.Out != Nowhere {
 		t.Errorf("from a group address: %+v", d)
 	}
 	b.Learn(0, group, 1, 0)
@@ -174,22 +174,70 @@ func TestGroupAddressesAreNotLearned(t *testing.T) {
 	}
 }
 
-func TestReservedAddressesAreNeverForwarded(t *testing.T) {
-	for _, mode := range []Mode{Learning, Wire} {
+// TestReservedAddresses: a bridge filters the addresses of 802.1Q table 8-1, except that of BPDUs;
+// a wire filters those of table 8-3.
+func TestReservedAddresses(t *testing.T) {
+	for mode, stops := range map[Mode][]frame.MAC{
+		Learning: {1, 2, 3, 4, 5, 6, 7, 8, 9, 0xa, 0xb, 0xc, 0xd, 0xe, 0xf},
+		Wire:     {1, 2, 4, 0xe},
+	} {
 		b := mustNew(t, Params{Mode: mode, Ports: []PortParams{{Peer: 1}, {Peer: 0}}})
-		for i := range frame.MAC(16) {
-			for _, h := range []*frame.Header{untagged(alice, 0x0180_c200_0000+i),
-				tagged(alice, 0x0180_c200_0000+i, 7)} {
-				if d := b.decide(0, 0, h); d.Reason != ReservedAddress || d.Out != Nowhere || d.Flood != nil ||
-					d.Learned {
-					t.Errorf("mode %d, to %v: %+v", mode, h.Dst, d)
+		for last := frame.MAC(0); last <= 0x10; last++ {
+			for _, h := range []*frame.Header{untagged(alice, 0x0180_c200_0000+last),
+				tagged(alice, 0x0180_c200_0000+last, 7)} {
+				d, want := b.decide(0, 0, h), Forwarded
+				if slices.Contains(stops, last) {
+					want = ReservedAddress
+				}
+				if stops := want != Forwarded; d.Reason != want || (d.Out == Nowhere) != stops || stops && d.Learned {
+					t.Errorf("mode %d, to %v: %+v, want %v", mode, h.Dst, d, want)
 				}
 			}
 		}
-		for _, dst := range []frame.MAC{0x0180_c1ff_ffff, 0x0180_c200_0010} {
-			if d := b.decide(0, 0, untagged(alice, dst)); d.Reason != Forwarded {
-				t.Errorf("mode %d, to %v, which isn't reserved: %+v", mode, dst, d)
+		if d := b.decide(0, 0, untagged(alice, 0x0180_c1ff_ffff)); d.Reason != Forwarded {
+			t.Errorf("mode %d, to an address before the reserved ones: %+v", mode, d)
+		}
+	}
+}
+
+// TestBPDUsHaveTheirOwnLimit: up to a limit BPDUs have class Control and none of the port's storm
+// limits; beyond it, in the same port, they are multicast frames like others.
+func TestBPDUsHaveTheirOwnLimit(t *testing.T) {
+	for _, mode := range []Mode{Learning, Wire} {
+		p := Params{Mode: mode, Ports: []PortParams{{Peer: 1}, {Peer: 0}}}
+		if mode == Learning {
+			p.Ports[0].Storm = StormParams{Multicast: {Rate: 1, Burst: 3}}
+		}
+		b := mustNew(t, p)
+		send := func(now int64, port int) *Frame {
+			f := []Frame{{Header: *untagged(alice+frame.MAC(port), frame.BridgeGroup), Class: 2}}
+			b.Forward(now, port, f)
+			return &f[0]
+		}
+		for i := range 100 {
+			if f := send(0, 0); f.Reason != Forwarded || f.Class != Control {
+				t.Fatalf("mode %d: BPDU %d: %v, class %d", mode, i, f.Reason, f.Class)
 			}
+		}
+		for i := range 4 {
+			want := Forwarded
+			if i == 3 && mode == Learning {
+				want = StormLimit
+			}
+			if f := send(0, 0); f.Reason != want || f.Class != 2 {
+				t.Errorf("mode %d: BPDU %d beyond the limit: %v, class %d; want %v", mode, i, f.Reason, f.Class, want)
+			}
+		}
+		if f := send(0, 1); f.Class != Control {
+			t.Errorf("mode %d: the other port's BPDU has class %d", mode, f.Class)
+		}
+		next, err := b.Successor(b.params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next.TakeOver(0, b)
+		if b = next; send(9_999_999, 0).Class != 2 || send(10_000_000, 0).Class != Control {
+			t.Errorf("mode %d: want one more BPDU after 10 ms, even with new parameters", mode)
 		}
 	}
 }
@@ -217,6 +265,14 @@ func (b *Bridge) decide(now int64, in int, h *frame.Header) verdict {
 		v.Flood = b.Others(in, h.VID)
 	}
 	return v
+}
+
+// place returns the port of an address in VLAN 1, or Flood. It changes nothing.
+func (b *Bridge) place(now int64, mac frame.MAC) int32 {
+	if e := b.table.find(keyOf(mac, 1)); e != nil && b.alive(at(now), e) {
+		return int32(e.seen.port())
+	}
+	return Flood
 }
 
 func TestWire(t *testing.T) {
@@ -307,7 +363,7 @@ func TestNewRefuses(t *testing.T) {
 
 func TestReasonNames(t *testing.T) {
 	want := []string{"forwarded", "reserved_address", "vlan_ingress", "fcoe_vlan", "fcoe_session",
-		"no_destination", "storm_limit", "reason(7)"}
+		"source_address", "no_destination", "storm_limit", "reason(8)"}
 	for r := range Reasons + 1 {
 		if r.String() != want[r] {
 			t.Errorf("reason %d is called %s, want %s", uint8(r), r, want[r])
@@ -337,5 +393,45 @@ func TestNoAllocations(t *testing.T) {
 	}
 	if s := learning.Stats(); s.TableFull == 0 || s.Removed == 0 || s.Moved == 0 || s.Unknown == 0 {
 		t.Errorf("not everything was exercised: %+v", s)
+	}
+}
+
+// TestForwardEndsWhereFollowersDiffer: Forward decides for followers wherever its decision holds
+// for each of them, and otherwise ends behind the frame that it has decided alone.
+func TestForwardEndsWhereFollowersDiffer(t *testing.T) {
+	last := Frame{Header: *untagged(alice, bob)}
+	for name, c := range map[string]struct {
+		h     *frame.Header
+		alone bool
+	}{
+		"known to known":    {untagged(alice, bob), false},
+		"not a member":      {tagged(alice, bob, 4095), false},
+		"reserved":          {untagged(alice, 0x0180_c200_000e), false},
+		"broadcast":         {untagged(alice, frame.Broadcast), true},
+		"to an unknown one": {untagged(alice, stranger(2)), true},
+		"from an unknown":   {untagged(stranger(3), bob), true},
+		"to its own port":   {untagged(carol, alice), true},
+		"to itself":         {untagged(alice, alice), true},
+		"of the switch":     {untagged(stranger(1), bob), true}, // each counts as one of a loop
+		"from a group":      {untagged(frame.Broadcast, bob), true},
+	} {
+		for _, followers := range []uint8{0, 3} {
+			b := mustNew(t, Params{Ports: []PortParams{{}, {}, {VLANs: vlans(5)}}})
+			b.SetOwn(1, stranger(1))
+			b.decide(0, 0, untagged(alice, frame.Broadcast))
+			b.decide(0, 1, untagged(bob, frame.Broadcast))
+			frames := []Frame{last, {Header: *c.h, Followers: followers}, last}
+			want, alone := 3, false
+			if c.alone && followers > 0 {
+				want, alone = 2, true
+			}
+			if n, is := b.Forward(1, 0, frames); n != want || is != alone {
+				t.Errorf("%s, %d followers: %d decided, alone %v; want %d, %v", name, followers, n, is, want, alone)
+			}
+		}
+	}
+	wire := mustNew(t, Params{Mode: Wire, Ports: []PortParams{{Peer: 1}, {Peer: 0}}})
+	if n, alone := wire.Forward(0, 0, []Frame{{Followers: 3}, last}); n != 2 || alone {
+		t.Errorf("on a wire: %d decided, alone %v", n, alone)
 	}
 }

@@ -99,7 +99,7 @@ func (b *Bridge) give(p *share) {
 // address, or a VLAN of which the port is not a member. What Learn adds is known even if the port
 // has forgotten its addresses since it was seen.
 func (b *Bridge) Learn(seen int64, mac frame.MAC, vid uint16, port int) {
-	if b.mode == Wire || mac.Group() {
+	if b.mode == Wire {
 		return
 	}
 	vid = b.VLAN(port, vid)
@@ -110,27 +110,32 @@ func (b *Bridge) Learn(seen int64, mac frame.MAC, vid uint16, port int) {
 	if e := b.table.find(key); e != nil && !e.seen.static() && e.seen >= tick+oneTick && b.alive(tick, e) {
 		return
 	}
-	b.learn(tick, key, port)
+	b.learn(tick, key, port, frame.Broadcast)
 	if e := b.table.find(key); e != nil && e.seen.place() == port {
 		e.seen = max(e.seen, b.ports[port].since|lastSeen(port))
 	}
 }
 
-// learn records that an address was seen. It reports whether that is news for other workers, and
-// whether the address was known to be on that port.
-func (b *Bridge) learn(now lastSeen, key uint64, in int) (news, known bool) {
+// learn records that an address was seen as the source of a frame to dst. It reports whether that
+// is news for other workers, whether the address was known to be on that port, and whether no
+// station there can have it (SourceAddress).
+func (b *Bridge) learn(now lastSeen, key uint64, in int, dst frame.MAC) (news, known, impossible bool) {
 	e := b.table.find(key)
 	if e != nil {
 		if last := e.seen; last.place() == in && b.alive(now, e) {
 			e.seen = now | lastSeen(in)
-			return last < b.periodFrom, true
+			return last < b.periodFrom, true, false
 		}
 	}
-	return b.learnPlace(now, key, in, e), false
+	if src := macOf(key); src == 0 || src.Group() || src == dst {
+		return false, false, true
+	}
+	news, impossible = b.learnPlace(now, key, in, e)
+	return news, false, impossible
 }
 
 // learnPlace learns an address that was not known on port in; e is its entry, or nil.
-func (b *Bridge) learnPlace(now lastSeen, key uint64, in int, e *entry) bool {
+func (b *Bridge) learnPlace(now lastSeen, key uint64, in int, e *entry) (news, impossible bool) {
 	p := &b.shares[in]
 	switch {
 	case e != nil && e.seen.static():
@@ -138,14 +143,14 @@ func (b *Bridge) learnPlace(now lastSeen, key uint64, in int, e *entry) bool {
 			b.stats.Pinned++
 			b.note(in, Pinned, key, at)
 		}
-		return false
+		return false, false
 	case e != nil && b.alive(now, e):
 		at := e.seen.port()
 		from := &b.shares[at]
 		b.give(from)
 		if !b.makeRoom(now, in, key) {
 			b.take(from) // the address stays: else a port could evict others' addresses by sending frames from them
-			return false
+			return false, false
 		}
 		e = b.table.find(key) // making room moves entries
 		b.stats.Moved++
@@ -157,17 +162,17 @@ func (b *Bridge) learnPlace(now lastSeen, key uint64, in int, e *entry) bool {
 		if b.isOwn(macOf(key)) {
 			b.stats.Own++
 			b.note(in, Own, key, -1)
-			return false
+			return false, true
 		}
 		if !b.makeRoom(now, in, key) {
-			return false
+			return false, false
 		}
 		e = b.table.insert(key)
 		b.stats.Learned++
 	}
 	b.take(p)
 	e.seen = now | lastSeen(in)
-	return true
+	return true, false
 }
 
 // makeRoom reports whether a port may have one more address, that of key, and counts a refusal. It

@@ -22,13 +22,13 @@ func TestTableFullFloodsAndCounts(t *testing.T) {
 		if d := b.decide(now, 0, untagged(late, frame.Broadcast)); d.Learned || d.Out != Flood {
 			t.Fatalf("at %d ns: %+v; want no learning into a full table, and forwarding as ever", now, d)
 		}
-		if d := b.decide(now, 1, untagged(frame.Broadcast, late)); d.Out != Flood {
-			t.Fatalf("to a station that found no room: %+v, want a flood", d)
+		if out := b.place(now, late); out != Flood {
+			t.Fatalf("to a station that found no room: %d, want a flood", out)
 		}
 	}
 	for i := range most { // none was evicted
-		if d := b.decide(ageing, 1, untagged(frame.Broadcast, stranger(i))); d.Out != 0 {
-			t.Fatalf("to station %d: %+v, want port 0", i, d)
+		if out := b.place(ageing, stranger(i)); out != 0 {
+			t.Fatalf("to station %d: %d, want port 0", i, out)
 		}
 	}
 	if s := b.Stats(); s.TableFull != 1001 || s.Removed != 0 || b.Len() != most {
@@ -39,8 +39,8 @@ func TestTableFullFloodsAndCounts(t *testing.T) {
 	for range len(b.table.slots) / sweepBurst {
 		b.decide(ageing+us, 0, untagged(late, frame.Broadcast))
 	}
-	if d := b.decide(ageing+us, 1, untagged(frame.Broadcast, late)); d.Out != 0 {
-		t.Errorf("after the others had aged: %+v, want port 0", d)
+	if out := b.place(ageing+us, late); out != 0 {
+		t.Errorf("after the others had aged: %d, want port 0", out)
 	}
 }
 
@@ -74,8 +74,8 @@ func TestAddressFloodStaysAtItsPort(t *testing.T) {
 	}
 	for port := 1; port < ports; port++ {
 		for i := range b.shares[1].kept {
-			if d := b.decide(now, 0, untagged(frame.Broadcast, at(port, i))); d.Out != int32(port) {
-				t.Fatalf("to station %d of port %d: %+v", i, port, d)
+			if out := b.place(now, at(port, i)); out != int32(port) {
+				t.Fatalf("to station %d of port %d: %d", i, port, out)
 			}
 		}
 	}
@@ -98,12 +98,12 @@ func TestFloodOfAnothersAddresses(t *testing.T) {
 	}
 	moved := 0
 	for i := range 50 {
-		switch d := b.decide(us, 2, untagged(frame.Broadcast, stranger(i))); d.Out {
+		switch out := b.place(us, stranger(i)); out {
 		case 0:
 			moved++
 		case 1:
 		default:
-			t.Errorf("to station %d: %+v", i, d)
+			t.Errorf("to station %d: %d", i, out)
 		}
 	}
 	if s := b.Stats(); moved != 2 || s.Moved != 2 || s.PortFull != 48 || b.LearnedOn(0) != 2 || b.LearnedOn(1) != 48 {
@@ -123,8 +123,8 @@ func TestLimitIsOfThePort(t *testing.T) {
 		if i < 3 {
 			want = 0
 		}
-		if d := b.decide(us, 1, untagged(frame.Broadcast, stranger(i))); d.Out != want {
-			t.Errorf("to station %d: %+v, want %d", i, d, want)
+		if out := b.place(us, stranger(i)); out != want {
+			t.Errorf("to station %d: %d, want %d", i, out, want)
 		}
 	}
 	if s := b.Stats(); s.PortFull != 2 || s.TableFull != 0 || b.LearnedOn(0) != 3 {
@@ -134,8 +134,8 @@ func TestLimitIsOfThePort(t *testing.T) {
 	for range len(b.table.slots) / sweepBurst {
 		b.decide(ageing+us, 0, untagged(stranger(4), frame.Broadcast))
 	}
-	if d := b.decide(ageing+us, 1, untagged(frame.Broadcast, stranger(4))); d.Out != 0 {
-		t.Errorf("after the others had aged: %+v, want port 0", d)
+	if out := b.place(ageing+us, stranger(4)); out != 0 {
+		t.Errorf("after the others had aged: %d, want port 0", out)
 	}
 }
 
@@ -179,17 +179,45 @@ func TestStaticEntries(t *testing.T) {
 func TestOwnAddressesAreNotLearned(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 3)})
 	b.SetOwn(1, alice)
-	if d := b.decide(0, 0, untagged(alice, frame.Broadcast)); d.Learned || d.Out != Flood {
-		t.Errorf("from the switch's own address: %+v; want it flooded, not learned", d)
+	if d := b.decide(0, 0, untagged(alice, frame.Broadcast)); d.Learned || d.Reason != SourceAddress {
+		t.Errorf("from the switch's own address: %+v; want it dropped, not learned", d)
 	}
 	b.Learn(0, alice, 1, 2)
 	if s := b.Stats(); b.Len() != 0 || s.Own != 2 {
 		t.Errorf("%d entries, %+v", b.Len(), s)
 	}
 	b.SetOwn(1, 0)
-	if !b.decide(0, 0, untagged(alice, frame.Broadcast)).Learned ||
-		!b.decide(0, 0, untagged(0, frame.Broadcast)).Learned {
+	if !b.decide(0, 0, untagged(alice, frame.Broadcast)).Learned {
 		t.Error("not learned, though no port has the address any more")
+	}
+}
+
+// TestImpossibleSources: frames from addresses that no station has are dropped, and neither add nor
+// move an entry, nor refresh another one. On a wire they pass.
+func TestImpossibleSources(t *testing.T) {
+	const group frame.MAC = 0x0100_5e00_0001
+	for _, c := range []struct {
+		src, dst frame.MAC
+		port     int
+	}{
+		{0, bob, 0}, {0, bob, 1}, {0, 0, 0}, {group, bob, 0}, {frame.Broadcast, frame.Broadcast, 1}, {group, alice, 1},
+		{alice, alice, 0}, {alice, alice, 1}, {bob, bob, 1}, {carol, carol, 0}, {carol, carol, 1},
+	} {
+		b := mustNew(t, Params{Ports: make([]PortParams, 3), Static: []StaticEntry{{carol, 1, 0}}})
+		b.decide(0, 0, untagged(alice, frame.Broadcast))
+		d := b.decide(us, c.port, untagged(c.src, c.dst))
+		if d.Reason != SourceAddress || d.Out != Nowhere || d.Learned {
+			t.Errorf("from %v to %v on port %d: %+v", c.src, c.dst, c.port, d)
+		}
+		b.Learn(us, group, 1, 2)
+		b.Learn(us, 0, 1, 2)
+		if s := b.Stats(); s != (Stats{Learned: 1}) || b.Len() != 2 {
+			t.Errorf("from %v to %v on port %d: %d entries, %+v", c.src, c.dst, c.port, b.Len(), s)
+		}
+		wire := mustNew(t, Params{Mode: Wire, Ports: []PortParams{{Peer: 1}, {Peer: 0}}})
+		if d := wire.decide(0, c.port, untagged(c.src, c.dst)); d.Reason != Forwarded {
+			t.Errorf("on a wire, from %v to %v: %+v", c.src, c.dst, d)
+		}
 	}
 }
 
@@ -227,11 +255,60 @@ func TestHundredThousandStations(t *testing.T) {
 		if i%(10*ports) == 0 {
 			want = 1
 		}
-		if d := b.decide(0, 3, untagged(frame.Broadcast, mac)); d.Out != want && want != 3 {
-			t.Fatalf("station %d: %+v, want port %d", i, d, want)
+		if out := b.place(0, mac); out != want {
+			t.Fatalf("station %d: %d, want port %d", i, out, want)
 		}
 	}
 	if s := b.Stats(); s.Learned != n || s.Moved != n/ports/10 || s.TableFull != 0 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestRemovedIsExact: an entry counts as removed once, when it has aged by more than the ageing
+// time, was forgotten, or makes way for a static one, and not before.
+func TestRemovedIsExact(t *testing.T) {
+	const ageing = 1000 * us
+	for name, c := range map[string]struct {
+		do      func(b *Bridge) *Bridge
+		removed uint64
+	}{
+		"ageing time, sweep": {func(b *Bridge) *Bridge { b.sweep(at(ageing), len(b.table.slots)); return b }, 0},
+		"past it, sweep":     {func(b *Bridge) *Bridge { b.sweep(at(ageing+us), len(b.table.slots)); return b }, 1},
+		"ageing time, seen again": {func(b *Bridge) *Bridge {
+			b.decide(ageing, 0, untagged(alice, frame.Broadcast))
+			return b
+		}, 0},
+		"past it, seen again": {func(b *Bridge) *Bridge {
+			b.learn(at(ageing+us), keyOf(alice, 1), 0, bob)
+			return b
+		}, 1},
+		"past it, seen elsewhere": {func(b *Bridge) *Bridge {
+			b.learn(at(ageing+us), keyOf(alice, 1), 1, bob)
+			return b
+		}, 1},
+		"moved": {func(b *Bridge) *Bridge { b.decide(us, 1, untagged(alice, bob)); return b }, 0},
+		"forgotten, sweep": {func(b *Bridge) *Bridge {
+			b.Forget(0, 0)
+			b.sweep(at(us), len(b.table.slots))
+			return b
+		}, 1},
+		"static on its port": {func(b *Bridge) *Bridge {
+			p := b.params
+			p.Static = []StaticEntry{{MAC: alice, Port: 0}}
+			return succeeded(t, us, b, p)
+		}, 1},
+		"static without having been learned": {func(b *Bridge) *Bridge {
+			p := b.params
+			p.Static = []StaticEntry{{MAC: carol, Port: 0}}
+			return succeeded(t, us, b, p)
+		}, 0},
+	} {
+		b := mustNew(t, Params{Ports: make([]PortParams, 2), Ageing: ageing, Capacity: 64})
+		b.learn(at(0), keyOf(alice, 1), 0, bob)
+		b = c.do(b)
+		learned := b.Len() - len(b.params.Static)
+		if s := b.Stats(); s.Removed != c.removed || s.Learned-s.Removed != uint64(learned) {
+			t.Errorf("%s: %d removed of %d, %d left; want %d removed", name, s.Removed, s.Learned, learned, c.removed)
+		}
 	}
 }

@@ -102,6 +102,13 @@ type bucket struct {
 
 const creditPerFrame = 1_000_000_000
 
+// Control is the class of BPDUs, network control (IEEE 802.1Q table I-1).
+const Control = 7
+
+// bpduLimit bounds the BPDUs of a port that have class Control and no storm limit, so that a host
+// can't get around its limits by the address. A bridge sends a few per second and spanning tree.
+var bpduLimit = FloodLimit{Rate: 100, Burst: 100}
+
 // newBucket returns a full bucket.
 func newBucket(l FloodLimit) bucket {
 	if l.Burst == 0 {

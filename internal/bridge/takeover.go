@@ -80,6 +80,7 @@ func (b *Bridge) TakeOver(now int64, old *Bridge) {
 	for i := range old.ports {
 		b.ports[i].since = old.ports[i].since
 		b.takeOverAnomalies(i, old)
+		b.bpdus[i].takeOver(&old.bpdus[i])
 		s := &b.shares[i]
 		s.used = old.shares[i].used
 		b.common += max(0, s.used-s.kept)

@@ -84,9 +84,8 @@ func checkVLAN(t *testing.T, b *Bridge, vid, home int) {
 				others = append(others, uint16(p))
 			}
 		}
-		const group frame.MAC = 0x0100_5e00_0001 // a source that isn't learned
 		for _, dst := range []frame.MAC{frame.Broadcast, alice} {
-			got := b.decide(0, in, tagged(group, dst, uint16(vid)))
+			got := b.decide(0, in, tagged(carol, dst, uint16(vid)))
 			want := verdict{decision{Out: Flood}, others}
 			switch {
 			case !m.member(vid):

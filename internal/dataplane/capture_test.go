@@ -114,8 +114,9 @@ func TestCaptureSaysWhatBecomesOfFrames(t *testing.T) {
 				"2 tx forwarded cos 5 queue 5 other 0"}},
 		{name: "runt", send: make([]byte, 13), want: []string{"0 rx dropped runt cos 0"}},
 		{name: "oversize", send: data(0, 1, 2, 1300, 7), want: []string{"0 rx dropped oversize cos 2"}},
-		{name: "back to where it came from", send: data(0, 0, 2, 100, 7),
+		{name: "back to where it came from", send: data(9, 0, 2, 100, 7),
 			want: []string{"0 rx dropped no_destination cos 2"}},
+		{name: "to itself", send: data(0, 0, 2, 100, 7), want: []string{"0 rx dropped source_address cos 2"}},
 		{name: "reserved address", send: reserved(), want: []string{"0 rx dropped reserved_address cos 0"}},
 		{name: "for the control plane", send: lldp(5<<13, 60, 7), tune: func(r *rig) {
 			r.regenerate(subscribed(1, 1))

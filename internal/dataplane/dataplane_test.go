@@ -99,7 +99,10 @@ func TestDropsHaveNames(t *testing.T) {
 			frame.PutHeader(b, 0x0180c200000e, station0(0), 1, 7, true, frame.TypeLLDP)
 			return b
 		}(), "reserved_address/7"},
-		{"to itself", data(0, 0, 1, 60, 0), "no_destination/1"},
+		{"second tag", behind(frame.TypeVLAN, 0xa000, data(0, 1, 1, 60, 0)), "second_tag/5"},
+		{"to itself", data(0, 0, 1, 60, 0), "source_address/1"},
+		{"from nobody", data(-0x0200_0000_0000, 1, 1, 60, 0), "source_address/1"},
+		{"to a neighbour on the same port", data(8, 0, 1, 60, 0), "no_destination/1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, 2, 1, func(p *Params) { p.Ports[0].MaxFrame, p.Ports[0].MaxLossless = 1100, 1000 })

@@ -12,8 +12,8 @@ import (
 	"sluice/pmd"
 )
 
-// setAside takes in a frame that stops at the port: it consumes MAC control frames, hands FIP to
-// the control plane, and drops the others.
+// setAside takes in a frame that stops at the port (bridge.Screen): it consumes MAC control frames,
+// hands FIP to the control plane, and drops the others.
 func (w *Worker) setAside(p *port, f *bridge.Frame, d *pmd.Desc, now int64) {
 	h := &f.Header
 	if h.Type == frame.TypeMACControl {
@@ -36,8 +36,10 @@ func (w *Worker) setAside(p *port, f *bridge.Frame, d *pmd.Desc, now int64) {
 		w.refuse(p, d, drop.VLANIngress, f.Class)
 	case h.Type == frame.TypeFIP:
 		w.punt(p, f, d, punt.FIP)
-	default:
+	case h.Type == frame.TypeFCoE:
 		w.refuse(p, d, drop.FCoEVLAN, f.Class)
+	default:
+		w.refuse(p, d, drop.SecondTag, f.Class)
 	}
 }
 

@@ -60,7 +60,7 @@ func TestLLDPReachesTheControlPlane(t *testing.T) {
 	other := lldp(-1, 60, 0)
 	other[13]++ // another EtherType
 	elsewhere := lldp(-1, 60, 0)
-	frame.MAC(0x0180_c200_0000).Put(elsewhere)
+	frame.MAC(0x0180_c200_0003).Put(elsewhere)
 	double := lldp(0, 60, 0)
 	copy(double[16:], []byte{0x81, 0, 0, 5, 0x88, 0xcc})
 	for _, test := range []struct {

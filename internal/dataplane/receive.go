@@ -271,7 +271,7 @@ func (w *Worker) parseOne(p *port, burst []pmd.Desc, i, kept, trains int, now in
 		w.setAside(p, f, d, now)
 		return 0
 	default:
-		w.refuse(p, d, dropOfProblem[problem%frame.Problems], p.classifier.Default)
+		w.refuse(p, d, dropOfProblem[problem&0xf], p.classifier.Default)
 		return 0
 	}
 	class %= Priorities
@@ -773,20 +773,7 @@ func (p *port) whyShut() drop.Reason {
 
 // Translations of the reasons of the engines.
 var (
-	dropOfProblem = [frame.Problems]drop.Reason{
-		frame.Runt: drop.Runt, frame.BadTag: drop.BadTag, frame.STagged: drop.STag,
-	}
-	dropOfBridge = [...]drop.Reason{
-		bridge.ReservedAddress: drop.ReservedAddress,
-		bridge.VLANIngress:     drop.VLANIngress,
-		bridge.FCoEVLAN:        drop.FCoEVLAN,
-		bridge.FCoESession:     drop.FCoESession,
-		bridge.NoDestination:   drop.NoDestination,
-		bridge.StormLimit:      drop.StormLimit,
-	}
-	dropOfCells = [...]drop.Reason{
-		cells.IngressFull:  drop.IngressFull,
-		cells.HeadroomFull: drop.HeadroomFull,
-		cells.QueueFull:    drop.QueueFull,
-	}
+	dropOfProblem = drop.Of(frame.Runt, frame.Problems)
+	dropOfBridge  = drop.Of(bridge.ReservedAddress, bridge.Reasons)
+	dropOfCells   = drop.Of(cells.IngressFull, cells.QueueFull+1)
 )

@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"fmt"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -149,4 +150,50 @@ func (x *parsing) state(kept []pmd.Desc) parsed {
 		x.worker.pool.PutOne(x.worker.buffer(&kept[i]))
 	}
 	return parsed{x.port.filled, x.worker.pool.Free(), x.port.count, x.port.flow.paused(x.now)}
+}
+
+// bpdu returns a BPDU with a number at its end, as a bridge behind a port sends it: untagged, in
+// 802.3 framing.
+func bpdu(from, number int) []byte {
+	b := make([]byte, 60)
+	frame.PutHeader(b, frame.BridgeGroup, station0(from), 0, 0, false, 38)
+	copy(b[14:], []byte{0x42, 0x42, 3})
+	b[59] = byte(number)
+	return b
+}
+
+// TestBPDUsPass: BPDUs reach all other members of their VLAN, in order and untagged, past a storm
+// limit, in class Control. The source of a BPDU is learned.
+func TestBPDUsPass(t *testing.T) {
+	for workers := 1; workers <= 2; workers++ {
+		r := newRig(t, 4, workers, func(p *Params) {
+			p.Bridge.Ports[0].Storm[bridge.Multicast] = bridge.FloodLimit{Rate: 1, Burst: 1}
+			p.Bridge.Ports[3].VLANs, p.Bridge.Ports[3].PVID = vlanSet(7), 7
+		})
+		r.introduce()
+		var want [][]byte
+		for n := range 5 {
+			want = append(want, bpdu(9, n))
+			r.send(0, want[n])
+		}
+		r.run(10_000)
+		for port := range r.inboxes {
+			got := r.inboxes[port]
+			if port == 0 || port == 3 {
+				if len(got) != 0 {
+					t.Errorf("%d workers: port %d sent %x", workers, port, got)
+				}
+				continue
+			}
+			if fmt.Sprintf("%x", got) != fmt.Sprintf("%x", want) || r.port(port).TX[bridge.Control] != 5 {
+				t.Errorf("%d workers: port %d sent %x, by class %v", workers, port, got, r.port(port).TX)
+			}
+		}
+		r.send(1, data(1, 9, 0, 60, 0))
+		r.run(5000)
+		if len(r.inboxes[0]) != 1 || len(r.inboxes[2]) != 5 {
+			t.Errorf("%d workers: the bridge behind port 0 was not learned: %d and %d frames", workers,
+				len(r.inboxes[0]), len(r.inboxes[2]))
+		}
+	}
 }

@@ -320,6 +320,47 @@ func TestSTagsOnAWire(t *testing.T) {
 	r.idle()
 }
 
+// TestSecondTags: a further tag behind a priority tag can't lead into another VLAN, through
+// whatever ports it passes. Behind a tag with a VLAN it is payload, and on a wire everything is.
+func TestSecondTags(t *testing.T) {
+	for in := range kinds {
+		for _, tpid := range []uint16{frame.TypeVLAN, frame.TypeSTag, frame.TypeQinQ} {
+			for _, priority := range []uint16{0, 0xa000} {
+				r := kindsRig(t, 1)
+				r.introduceKinds()
+				clear(r.inboxes)
+				inner := behind(tpid, 20, packet{src: station0(in), dst: frame.Broadcast}.bytes(t))
+				r.send(in, behind(frame.TypeVLAN, priority, inner))
+				r.run(4000)
+				for out, sent := range r.inboxes {
+					if len(sent) != 0 {
+						t.Errorf("%#x from %s: %s sent % x", tpid, kinds[in].name, kinds[out].name, sent[0])
+					}
+				}
+				r.wantDrops(in, map[string]uint64{fmt.Sprint("second_tag/", priority>>13): 1})
+			}
+		}
+	}
+	r := kindsRig(t, 1)
+	r.introduceKinds()
+	clear(r.inboxes)
+	inner := behind(frame.TypeVLAN, 5, packet{src: station0(1), dst: frame.Broadcast}.bytes(t))
+	r.send(1, behind(frame.TypeVLAN, 20, inner))
+	r.run(4000)
+	if got := r.inboxes[2]; len(got) != 1 || !bytes.Equal(got[0][16:], behind(frame.TypeVLAN, 20, inner)[16:]) {
+		t.Errorf("two tags with VLANs: trunk to trunk % x", got)
+	}
+	r = newRig(t, 2, 1, func(p *Params) {
+		p.Bridge.Mode, p.Bridge.Ports[0].Peer, p.Bridge.Ports[1].Peer = bridge.Wire, 1, 0
+	})
+	b := behind(frame.TypeVLAN, 0, inner)
+	r.send(0, b)
+	r.run(4000)
+	if got := r.inboxes[1]; len(got) != 1 || !bytes.Equal(got[0], b) {
+		t.Errorf("on a wire: % x, want % x", got, b)
+	}
+}
+
 // TestOtherTagsAreTypes checks that any TPID other than those of C-tags and S-tags is an ordinary
 // EtherType.
 func TestOtherTagsAreTypes(t *testing.T) {

@@ -1,6 +1,8 @@
 // Package drop lists the reasons for which the switch drops frames.
 package drop
 
+import "slices"
+
 // Reason is the reason why a frame was dropped. Every dropped frame has one.
 type Reason uint8
 
@@ -15,12 +17,14 @@ const (
 	LinkDown               // the port has no link, or is held down, so it could not stop its peer
 	Draining               // the switch is stopping
 	Storm                  // the priority is in a storm at this port, and the watchdog drops it
-	ReservedAddress        // 01-80-C2-00-00-0x, never forwarded
+	ReservedAddress        // 01-80-C2-00-00-01 to -0F, or those of them that a wire does not forward
+	SecondTag              // a further tag that could lead into another VLAN
 	PuntRate               // for the control plane, but beyond the limit of its kind at the port
 	PuntFull               // for the control plane, which has not taken those before it
 	VLANIngress            // the port is not a member of the frame's VLAN
 	FCoEVLAN               // on an FCoE VLAN neither FCoE nor FIP, or FCoE elsewhere
 	FCoESession            // FCoE without a virtual link that lets it pass
+	SourceAddress          // from an address that no station behind the port has
 	NoDestination          // no egress port but the ingress port
 	StormLimit             // over the port's limit for flooding frames of this kind
 	NoBuffer               // no buffer for the copy of a flooded frame
@@ -41,9 +45,9 @@ const Reasons = int(reasons)
 // names are the stable names, for counters and tables.
 var names = [Reasons]string{
 	"parts", "runt", "bad_tag", "s_tag", "oversize", "link_down", "draining", "storm", "reserved_address",
-	"punt_rate", "punt_full", "vlan_ingress", "fcoe_vlan", "fcoe_session", "no_destination", "storm_limit",
-	"no_buffer", "ingress_full", "headroom_full", "queue_full", "early", "port_down", "port_gone",
-	"refused_by_driver",
+	"second_tag", "punt_rate", "punt_full", "vlan_ingress", "fcoe_vlan", "fcoe_session", "source_address",
+	"no_destination", "storm_limit", "no_buffer", "ingress_full", "headroom_full", "queue_full", "early",
+	"port_down", "port_gone", "refused_by_driver",
 }
 
 // String returns the stable name.
@@ -54,15 +58,34 @@ func (r Reason) String() string {
 	return names[r]
 }
 
+// Of returns the reasons that an engine has for a drop, from the first up to end, by number. They
+// have the same names here. Of panics if there is none of a name.
+func Of[R interface {
+	~uint8
+	String() string
+}](first, end R) (of [16]Reason) {
+	for r := first; r < end; r++ {
+		at := slices.Index(names[:], r.String())
+		if at < 0 {
+			panic("drop: no reason is called " + r.String())
+		}
+		of[r] = Reason(at)
+	}
+	return of
+}
+
 // Congestion reports whether a reason is lack of room, rather than a bad frame, a configuration or
 // a link.
-func (r Reason) Congestion() bool {
-	switch r {
-	case IngressFull, HeadroomFull, QueueFull, Early, NoBuffer, RefusedByDriver:
-		return true
-	}
-	return false
-}
+func (r Reason) Congestion() bool { return r.Limit() || r.Loss() }
+
+// Limit reports whether a reason is a limit that lossy priorities have, and lossless ones have not.
+func (r Reason) Limit() bool { return r == IngressFull || r == QueueFull || r == Early }
+
+// Loss reports whether a reason is lack of room even for a lossless priority.
+func (r Reason) Loss() bool { return r == HeadroomFull || r == NoBuffer || r == RefusedByDriver }
+
+// Punt reports whether a reason is that the control plane does not take the frame.
+func (r Reason) Punt() bool { return r == PuntRate || r == PuntFull }
 
 // Failure reports whether a reason is that the switch could not or would not keep a frame that it
 // was to forward, other than lack of room: a port went down, the watchdog acted, the switch

@@ -10,8 +10,13 @@ import (
 // compares, hashes and masks in one operation. The upper 16 bits are 0.
 type MAC uint64
 
-// Broadcast is the address of all stations.
-const Broadcast MAC = 0xffff_ffff_ffff
+const (
+	// Broadcast is the address of all stations.
+	Broadcast MAC = 0xffff_ffff_ffff
+	// BridgeGroup is the address to which bridges send BPDUs, 01-80-C2-00-00-00. IEEE 802.1Q calls
+	// it the nearest customer bridge group address.
+	BridgeGroup MAC = 0x0180_c200_0000
+)
 
 // ParseMAC reads an address in one of the usual forms: 02:00:5e:10:00:01, 02-00-5e-10-00-01 or
 // 0200.5e10.0001.
@@ -54,8 +59,14 @@ func (m MAC) Group() bool {
 	return m&(1<<40) != 0
 }
 
-// Reserved reports whether the address is one of 01-80-C2-00-00-00 to -0F, which a bridge never
-// forwards (IEEE 802.1Q, table 8-1).
-func (m MAC) Reserved() bool {
-	return m&^0xf == 0x0180_c200_0000
+// Reserved reports whether the address is one of 01-80-C2-00-00-01 to -0F. A bridge forwards none
+// of them (IEEE 802.1Q, table 8-1). BridgeGroup is in that table, too, but a bridge without a
+// spanning tree has to forward BPDUs: otherwise bridges around it can't find loops through it.
+func (m MAC) Reserved() bool { return m-BridgeGroup-1 < 0xf }
+
+// OneLink reports whether the address is one of those that even a relay between two ports does not
+// forward, a TPMR (IEEE 802.1Q, table 8-3): 01-80-C2-00-00-01 and -04 (MAC control), -02 (slow
+// protocols such as LACP) and -0E (nearest bridge, such as LLDP).
+func (m MAC) OneLink() bool {
+	return m.Reserved() && (1<<0x1|1<<0x2|1<<0x4|1<<0xe)>>(m-BridgeGroup)&1 == 1
 }

@@ -50,24 +50,30 @@ func TestParseMAC(t *testing.T) {
 
 func TestMACKinds(t *testing.T) {
 	for _, c := range []struct {
-		mac             string
-		group, reserved bool
+		mac                      string
+		group, reserved, oneLink bool
 	}{
-		{"01:80:c2:00:00:00", true, true},
-		{"01:80:c2:00:00:01", true, true},
-		{"01:80:c2:00:00:0f", true, true},
-		{"01:80:c2:00:00:10", true, false},
-		{"01:80:c1:ff:ff:ff", true, false},
-		{"00:80:c2:00:00:01", false, false},
-		{"ff:ff:ff:ff:ff:ff", true, false},
-		{"02:00:5e:10:00:01", false, false},
+		{"01:80:c2:00:00:00", true, false, false}, // BPDUs
+		{"01:80:c2:00:00:01", true, true, true},   // MAC control
+		{"01:80:c2:00:00:02", true, true, true},   // LACP
+		{"01:80:c2:00:00:03", true, true, false},  // 802.1X
+		{"01:80:c2:00:00:04", true, true, true},   // MAC control
+		{"01:80:c2:00:00:0d", true, true, false},
+		{"01:80:c2:00:00:0e", true, true, true}, // LLDP
+		{"01:80:c2:00:00:0f", true, true, false},
+		{"01:80:c2:00:00:10", true, false, false},
+		{"01:80:c2:00:00:11", true, false, false},
+		{"01:80:c1:ff:ff:ff", true, false, false},
+		{"00:80:c2:00:00:01", false, false, false},
+		{"ff:ff:ff:ff:ff:ff", true, false, false},
+		{"02:00:5e:10:00:01", false, false, false},
 	} {
 		m, err := ParseMAC(c.mac)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.Group() != c.group || m.Reserved() != c.reserved {
-			t.Errorf("%s: group %v, reserved %v", c.mac, m.Group(), m.Reserved())
+		if m.Group() != c.group || m.Reserved() != c.reserved || m.OneLink() != c.oneLink {
+			t.Errorf("%s: group %v, reserved %v, one link %v", c.mac, m.Group(), m.Reserved(), m.OneLink())
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"sluice/internal/drop"
 	"sluice/internal/state"
 )
 
@@ -81,7 +82,7 @@ var (
 	fcfRefusals = []string{"fcf_not_allowed", "fc_map_mismatch", "fcf_conflict", "fpma_conflict", "spma_conflict",
 		"fcf_limit", "rogue_enode", "enode_limit", "session_limit"}
 	enodeEndings = []string{"fcf_expired", "enode_expired", "session_expired", "cleared"}
-	fcoeReasons  = append([]string{"fcoe_session", "fcoe_vlan"}, puntReasons...)
+	fcoeReasons  = append([]string{drop.FCoESession.String(), drop.FCoEVLAN.String()}, puntReasons...)
 )
 
 // fcoe sends the counters by reason of a port with FIP snooping.
@@ -141,12 +142,22 @@ var (
 var (
 	// losslessReasons are the possible reasons of a lossless drop for lack of room: a lossless
 	// priority has no limit but headroom, and none in an egress queue.
-	losslessReasons = []string{"headroom_full", "no_buffer", "refused_by_driver"}
-	lossyReasons    = []string{"ingress_full", "queue_full", "early"}
+	losslessReasons = reasons(drop.Reason.Loss)
+	lossyReasons    = reasons(drop.Reason.Limit)
 	// puntReasons are those of LLDPDUs and FIP frames that the switch does not process: they come
 	// too fast.
-	puntReasons = []string{"punt_rate", "punt_full"}
+	puntReasons = reasons(drop.Reason.Punt)
 )
+
+// reasons returns the names of the reasons for which is holds.
+func reasons(is func(drop.Reason) bool) (names []string) {
+	for r := range drop.Reason(drop.Reasons) {
+		if is(r) {
+			names = append(names, r.String())
+		}
+	}
+	return names
+}
 
 func (s *sender) drops(p *state.Port) {
 	type source struct {
@@ -162,7 +173,7 @@ func (s *sender) drops(p *state.Port) {
 		}
 	}
 	if p.Parts > 1 {
-		frames["parts"] = 0
+		frames[drop.Parts.String()] = 0
 	}
 	if p.LLDP != nil {
 		maps.Copy(frames, zeros(puntReasons))

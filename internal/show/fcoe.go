@@ -239,9 +239,9 @@ func fcoeCounterTables(r *state.Switch) []table {
 }
 
 // fcoeDrops are the reasons of drops in the frame path that explain why a host can't log in or has
-// no access: FCoE without a session, what has no place in an FCoE VLAN or came in a VLAN that the
-// port is not in, and FIP or LLDP that comes too fast.
-var fcoeDrops = []string{"fcoe_session", "fcoe_vlan", "vlan_ingress", "punt_rate", "punt_full"}
+// no access: FCoE without a session, what has no place in an FCoE VLAN, hides behind further tags
+// or came in a VLAN that the port is not in, and FIP or LLDP that comes too fast.
+var fcoeDrops = []string{"fcoe_session", "fcoe_vlan", "second_tag", "vlan_ingress", "punt_rate", "punt_full"}
 
 // droppedFor adds up the frames of all CoS that a port dropped for a reason.
 func droppedFor(p *state.Port, reason string) (frames uint64) {
