@@ -26,8 +26,8 @@ type AnomalyCount struct {
 	Frames uint64
 	MAC    frame.MAC
 	VLAN   uint16
-	// From is the number of the port on which the address was before (Moved), or has its static
-	// entry (Pinned). It is -1 for other anomalies, and after that port has left.
+	// From is the number of the port on which the address was before (Moved), has its static entry
+	// (Pinned), or which has the address (Own). It is -1 for NoRoom, and after that port has left.
 	From int
 }
 

@@ -159,9 +159,9 @@ func (b *Bridge) learnPlace(now lastSeen, key uint64, in int, e *entry) (news, i
 		if e != nil {
 			b.remove(b.table.position(key))
 		}
-		if b.isOwn(macOf(key)) {
+		if of := slices.Index(b.own, macOf(key)); of >= 0 { // there are few
 			b.stats.Own++
-			b.note(in, Own, key, -1)
+			b.note(in, Own, key, of)
 			return false, true
 		}
 		if !b.makeRoom(now, in, key) {
@@ -197,11 +197,6 @@ func (b *Bridge) makeRoom(now lastSeen, in int, key uint64) bool {
 // SetOwn sets the switch's own address on a port; 0: none. Own addresses are not learned. If one
 // was learned before, its entry ages.
 func (b *Bridge) SetOwn(port int, mac frame.MAC) { b.own[port] = mac }
-
-// isOwn is called only for new addresses. There are few ports.
-func (b *Bridge) isOwn(mac frame.MAC) bool {
-	return mac != 0 && slices.Contains(b.own, mac)
-}
 
 // alive reports whether an entry is valid at now. Its port and VLAN matter only if something was
 // forgotten since it was last seen.

@@ -91,7 +91,7 @@ func (m *model) learn(now int64, p place, port int, full bool) (learned bool) {
 		return false
 	case known < 0 && slices.Contains(m.own, p.mac):
 		m.want.Own++
-		m.note(port, Own, p, -1)
+		m.note(port, Own, p, slices.Index(m.own, p.mac))
 		return false
 	case known >= 0 && known != port:
 		m.want.Moved++
@@ -286,7 +286,8 @@ func (s *subject) flush(t *rapid.T) {
 	}
 }
 
-// succeed has a bridge with the same parameters take over: nothing changes.
+// succeed has a bridge with the same parameters take over: nothing changes, except that ports in no
+// VLAN count as gone.
 func (s *subject) succeed(t *rapid.T) {
 	next, err := s.b.Successor(s.b.params)
 	if err != nil {
@@ -294,6 +295,11 @@ func (s *subject) succeed(t *rapid.T) {
 	}
 	next.TakeOver(s.ns(), s.b)
 	s.b = next
+	for port := range s.anomalies {
+		if own := &s.anomalies[port][Own]; own.Frames > 0 && own.From >= 0 && next.vacant(own.From) {
+			own.From = -1
+		}
+	}
 }
 
 func (s *subject) setOwn(t *rapid.T) {

@@ -25,7 +25,7 @@ func check(d *decoder, c *Config) {
 	checkWires(d, c)
 	checkStatic(d, c)
 	checkFCoE(d, c)
-	checkFloodQueues(d, c)
+	checkFloods(d, c)
 	checkClasses(d, c)
 	moveAgreed(d, c)
 	checkETS(d, c)

@@ -162,6 +162,16 @@ const (
 	WirePairs ForwardingMode = "wire"   // from each port to its Peer
 )
 
+// LoopGuard is what the switch does about a loop through its ports.
+type LoopGuard string
+
+// The kinds of loop guard.
+const (
+	LoopAlert LoopGuard = "alert" // report it
+	LoopShut  LoopGuard = "shut"  // also shut one of the ports for a time
+	LoopOff   LoopGuard = "off"   // do not look for it
+)
+
 // Forwarding is where frames go.
 type Forwarding struct {
 	Mode   ForwardingMode
@@ -173,6 +183,7 @@ type Forwarding struct {
 	// (Huawei, CX11x, CX31x and CX91x Series Switch Modules, Configuration Guide 12, table 10-10),
 	// not in the queues of their CoS. Bridge mode only.
 	FloodQueues bool
+	LoopGuard   LoopGuard // LoopOff in wire mode
 }
 
 // Metrics is where the switch serves Prometheus metrics.

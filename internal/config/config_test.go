@@ -80,7 +80,8 @@ func TestDefaults(t *testing.T) {
 		Watchdog: Watchdog{Action: WatchdogAlert, Detection: 200 * time.Millisecond,
 			Restoration: 200 * time.Millisecond},
 		Forwarding: Forwarding{Mode: Bridge, Wires: []Wire{}, Ageing: 300 * time.Second, Table: 16384,
-			Static: []StaticEntry{}},
+			LoopGuard: LoopAlert,
+			Static:    []StaticEntry{}},
 		Control: Control{Socket: DefaultSocket},
 		Metrics: Metrics{Listen: "127.0.0.1:9473"},
 		LLDP:    LLDP{Interval: 30 * time.Second, Hold: 4},
@@ -176,6 +177,7 @@ forwarding:
   table: 100
   static: [{mac: "02:00:00:00:00:2a", vlan: 201, port: sw0}, {mac: 04-00-00-00-00-01, port: sw2}]
   flood_queues: true
+  loop_guard: shut
 control:
   socket: /tmp/sluice.sock
   group: adm
@@ -332,7 +334,7 @@ func TestEveryKey(t *testing.T) {
 		Forwarding: Forwarding{
 			Mode: Bridge, Wires: []Wire{}, Ageing: 2 * time.Minute, Table: 100,
 			Static:      []StaticEntry{{MAC{2, 0, 0, 0, 0, 42}, 201, "sw0", 0}, {MAC{4, 0, 0, 0, 0, 1}, 1, "sw2", 2}},
-			FloodQueues: true,
+			FloodQueues: true, LoopGuard: LoopShut,
 		},
 		Control: Control{Socket: "/tmp/sluice.sock", Group: "adm", Viewers: "100"},
 		Metrics: Metrics{Listen: "[::1]:9000", WebConfig: "tls/web.yaml"},
@@ -404,7 +406,8 @@ func TestWires(t *testing.T) {
 forwarding: {mode: wire, wires: [[sw2, sw0], [sw1, sw3]]}
 ports: [{device: sw0, speed: 1G}, {device: sw1, speed: 1G}, {device: sw2, speed: 1G}, {device: sw3, speed: 1G}]
 `)
-	if f := c.Forwarding; f.Mode != WirePairs || !slices.Equal(f.Wires, []Wire{{"sw2", "sw0"}, {"sw1", "sw3"}}) {
+	if f := c.Forwarding; f.Mode != WirePairs || f.LoopGuard != LoopOff ||
+		!slices.Equal(f.Wires, []Wire{{"sw2", "sw0"}, {"sw1", "sw3"}}) {
 		t.Errorf("%+v", f)
 	}
 	for i, peer := range []int{2, 3, 0, 1} {

@@ -144,9 +144,16 @@ func checkStatic(d *decoder, c *Config) {
 	}
 }
 
-// checkFloodQueues refuses flood_queues in wire mode, which has no floods.
-func checkFloodQueues(d *decoder, c *Config) {
+// checkFloods refuses flood_queues and loop_guard in wire mode, which has no floods.
+func checkFloods(d *decoder, c *Config) {
 	f := &c.Forwarding
+	if d.sound(&f.Mode, &f.LoopGuard) && f.Mode == WirePairs {
+		if d.given(&f.LoopGuard) && f.LoopGuard != LoopOff {
+			d.fail(&f.LoopGuard, "loop_guard has no effect in wire mode, where the bridges at both ends look for loops",
+				`set "mode: bridge", or remove loop_guard`)
+		}
+		f.LoopGuard = LoopOff
+	}
 	if d.sound(&f.Mode, &f.FloodQueues) && f.Mode == WirePairs && f.FloodQueues {
 		d.fail(&f.FloodQueues, "flood_queues has no effect in wire mode, which floods nothing",
 			`set "mode: bridge", or remove flood_queues`)

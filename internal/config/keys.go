@@ -236,6 +236,10 @@ var forwardingKeys = []key[Forwarding]{
 	optional("flood_queues", "false", "true: flooded frames of lossy classes use four queues, "+
 		"as in table 10-10 of Huawei's guide, instead of those of their CoS",
 		boolean(), func(f *Forwarding) *bool { return &f.FloodQueues }),
+	optional("loop_guard", "alert", "bridge mode: the reaction to a loop through ports of the switch; "+
+		"alert: report it; shut: also shut one of its ports, the last one in this file, for 5 minutes; "+
+		"off: do not look for loops",
+		choice(LoopAlert, LoopShut, LoopOff), func(f *Forwarding) *LoopGuard { return &f.LoopGuard }),
 }
 
 var metricsKeys = []key[Metrics]{

@@ -73,6 +73,7 @@ func drawConfig(t *rapid.T) Config {
 			Mode: Bridge, Wires: []Wire{}, Ageing: time.Duration(number(1e6, 1e15, "ageing")),
 			Table:       number(8, 1<<20, "table"),
 			FloodQueues: rapid.Bool().Draw(t, "flood_queues"),
+			LoopGuard:   rapid.SampledFrom([]LoopGuard{LoopAlert, LoopShut, LoopOff}).Draw(t, "loop_guard"),
 		},
 		Control: Control{
 			Socket: rapid.OneOf(rapid.Just(""), rapid.StringMatching(`/([a-z.]{0,9}[a-z]/){0,9}[a-z]{1,9}`)).Draw(t,
@@ -322,8 +323,10 @@ func write(c *Config) string {
 		c.PFC.Refresh, c.PFC.Asymmetric)
 	fmt.Fprintf(&b, "watchdog: {action: %s, detection: %dns, restoration: %dns}\n", c.Watchdog.Action,
 		c.Watchdog.Detection, c.Watchdog.Restoration)
-	fmt.Fprintf(&b, "forwarding: {mode: %s, wires: [], ageing: %dns, table: %d, flood_queues: %v, static: [",
-		c.Forwarding.Mode, c.Forwarding.Ageing, c.Forwarding.Table, c.Forwarding.FloodQueues)
+	fmt.Fprintf(&b,
+		"forwarding: {mode: %s, wires: [], ageing: %dns, table: %d, flood_queues: %v, loop_guard: %s, static: [",
+		c.Forwarding.Mode, c.Forwarding.Ageing, c.Forwarding.Table, c.Forwarding.FloodQueues,
+		c.Forwarding.LoopGuard)
 	for _, s := range c.Forwarding.Static {
 		fmt.Fprintf(&b, "{mac: %q, vlan: %d, port: %s}, ", s.MAC, s.VLAN, s.Device)
 	}

@@ -76,6 +76,8 @@ type Switch struct {
 	refused    *tap.Tap                   // of a Capture: frames that the control plane refuses
 	chassis    [6]byte                    // the address by which neighbours know the switch; zero: none yet
 	snooping   *time.Ticker               // runs while there is FIP snooping
+	guarding   *time.Ticker               // of the loop guard
+	suspected  bool                       // the last look of the loop guard has found a loop
 	snooped    []fsb.Port                 // what snoop last said about the ports
 
 	// Shared.
@@ -110,7 +112,7 @@ type port struct {
 	losses     uint32          // of its carrier, of which the port knows
 	wanted     bool            // its device is up, so the port should be open
 	leaving    bool            // it is being removed
-	shut       bool            // by the operator
+	shut       bool            // by the operator or, if loop.reopen is set, by the loop guard
 	checkedMTU int             // of its device, bytes
 	closed     string          // its mode while it is not open: state.Absent, SetDown or Closed
 	complaint  string          // why it can't be opened, as last logged; empty once it could
@@ -121,6 +123,7 @@ type port struct {
 	opened     time.Time
 	lost       time.Time // when wanted last became false
 	sources    [bridge.Anomalies]loggedSources
+	loop       looped
 	info       atomic.Pointer[PortInfo] // shared
 }
 
@@ -128,7 +131,8 @@ type port struct {
 type PortInfo struct {
 	Name   string      `json:"name"`
 	Mode   string      `json:"mode"` // that of state.Port
-	Shut   bool        `json:"shut"` // by the operator
+	Shut   bool        `json:"shut"` // by the operator or the loop guard
+	loop   bool        // Loop of state.Port
 	why    string      // DownWhy of state.Port
 	mtu    int         // of its device, bytes; 0 while the port is not open
 	driver *afxdp.Port // the latest one, for its counters
@@ -163,7 +167,7 @@ func newSwitch(file *config.Config, version string, log *slog.Logger,
 		links: make(map[string]afxdp.LinkEvent), held: make(map[int]io.Closer),
 		ring: params.RingSize(file), reported: make(map[string]uint64),
 		began: time.Now(), listening: time.NewTicker(listenInterval), allowances: make(map[string]allowance),
-		snooping: time.NewTicker(snoopInterval),
+		snooping: time.NewTicker(snoopInterval), guarding: time.NewTicker(probeInterval),
 	}
 	s.discovery = discovery.New(log, s.inject)
 	s.listening.Stop()
@@ -268,6 +272,8 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 			err = s.discover()
 		case <-s.snooping.C:
 			s.snoop()
+		case now := <-s.guarding.C:
+			err = s.guardLoops(now)
 		case <-retry.C:
 			s.reportStorms()
 			s.reconsiderTX()

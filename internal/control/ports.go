@@ -576,7 +576,11 @@ func (s *Switch) share(p *port) {
 	if info.mtu = p.checkedMTU; p.driver == nil {
 		info.Mode, info.mtu = p.closed, 0
 	}
-	info.Shut, info.why = p.shut, ""
+	info.Shut, info.loop, info.why = p.shut, p.loop.active(time.Now()), ""
+	if at := p.loop.reopen; !at.IsZero() {
+		info.why = fmt.Sprintf("the loop guard has shut it: find the loop, then open it with `sluice port open %s`; "+
+			"it is tried again at %s", p.Device, at.Format(time.TimeOnly))
+	}
 	if !p.shut && !s.plan.Links[p.number].Up {
 		info.why = lacks(p.Device, p.closed)
 		if p.wanted || p.driver == nil && info.why == "" { // a carrier would not open it

@@ -92,7 +92,7 @@ func (s *State) Total() *state.Switch {
 func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 	r := state.Port{
 		Name: p.PortSnapshot.Name, Number: p.Number, Worker: w.Worker, NowNS: w.Now, Up: p.Up, Shut: p.Shut,
-		Mode: p.Mode, DownWhy: p.why, DeviceMTU: p.mtu,
+		Loop: p.loop, Mode: p.Mode, DownWhy: p.why, DeviceMTU: p.mtu,
 		Received: p.RXFrames, ReceivedBytes: p.RXBytes, ReceivedBursts: p.RXBursts, Sent: p.TXFrames,
 		SentBytes: p.TXBytes, Dropped: p.Dropped(),
 		FloodCopies: p.FloodCopies, Behind: p.Behind, GivenTwice: p.RXTwice, CompletedTwice: p.DuplicateCompletions,

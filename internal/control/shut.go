@@ -6,38 +6,43 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"sluice/internal/state"
 )
 
 // Shut takes a port out of service. As with a port that a reload removes, its peer is held in XOFF
 // while frames on their way are still forwarded; then its device is restored. The port stays shut,
-// whatever its link does and across reloads that keep it, until Open or the end of the switch. Any
-// goroutine may call it, like Override.
+// whatever its link does and across reloads that keep it, until Open or the end of the switch, even
+// if the loop guard had shut it. Any goroutine may call it, like Override.
 func (s *Switch) Shut(ctx context.Context, device string) error {
 	return s.order(ctx, func() error {
 		p := s.port(device)
 		if p == nil {
 			return s.noPort(device)
 		}
+		p.loop.reopen, p.loop.last = time.Time{}, time.Time{} // the loop guard may have shut it
 		if p.shut {
+			s.share(p)
 			return nil
 		}
 		p.shut = true
-		return s.shutPort(p)
+		err := s.shutPort(p)
+		s.log.Warn("port shut by the operator", "port", p.Device)
+		return err
 	})
 }
 
-// Open puts a port back into service after Shut. It returns what the port waits for if it has no
-// link, or why it can't be opened; the switch then keeps trying. Any goroutine may call it, like
-// Override.
+// Open puts a port back into service after Shut, or before the loop guard does. It returns what the
+// port waits for if it has no link, or why it can't be opened; the switch then keeps trying. Any
+// goroutine may call it, like Override.
 func (s *Switch) Open(ctx context.Context, device string) (waits string, err error) {
 	err = s.order(ctx, func() (err error) {
 		p := s.port(device)
 		if p == nil {
 			return s.noPort(device)
 		}
-		waits, err = s.openPort(p)
+		waits, err = s.openPort(p, "the operator")
 		return err
 	})
 	return waits, err
@@ -63,16 +68,15 @@ func (s *Switch) shutPort(p *port) error {
 		err = errors.Join(err, s.close(p))
 	}
 	s.share(p)
-	s.log.Warn("port shut by the operator", "port", p.Device)
 	return err
 }
 
-// openPort puts a port back into service.
-func (s *Switch) openPort(p *port) (waits string, err error) {
+// openPort puts a port back into service for somebody.
+func (s *Switch) openPort(p *port, by string) (waits string, err error) {
 	defer s.share(p)
 	if p.shut {
-		p.shut, p.complaint = false, ""
-		s.log.Info("port opened by the operator", "port", p.Device)
+		p.shut, p.complaint, p.loop.reopen, p.loop.last = false, "", time.Time{}, time.Time{}
+		s.log.Info("port opened by "+by, "port", p.Device)
 	}
 	if !p.wanted {
 		return waitsFor(p.Device), nil

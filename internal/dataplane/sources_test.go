@@ -26,7 +26,7 @@ func (m *sourceModel) see(mac frame.MAC, port int) {
 	was, known := m.known[mac]
 	switch {
 	case mac == m.own:
-		note(bridge.Own, -1)
+		note(bridge.Own, 1)
 		return
 	case mac == m.pinned:
 		if port != 0 {

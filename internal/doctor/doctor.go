@@ -70,7 +70,7 @@ type examination struct {
 var checks = []func(*examination){
 	configuration, links, running, processor, kernel, afXDP, capabilities, lockedMemory, freeMemory, hugepages,
 	stateDirectory, controlSocket, clock, cpus,
-	processorShare, transmission, metrics, devices, mismatches, snooping, loopGap,
+	processorShare, transmission, metrics, devices, loops, mismatches, snooping, loopGap,
 }
 
 // Examine runs all checks.

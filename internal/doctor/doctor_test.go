@@ -630,6 +630,8 @@ var runningAilments = []ailment{
 		r.Ports[1].DCBX = &state.DCBX{Mismatches: []state.Mismatch{{Kind: "ets"},
 			{Kind: "pfc", Active: true, Text: "this port has 3, the peer 4"}}}
 	}, status: Warning, about: "port2", say: []string{"DCBX mismatch pfc: this port has 3, the peer 4"}},
+	{name: "a loop", run: func(r *Running) { r.Ports[1].Loop = true },
+		status: Warning, about: "port2", say: []string{"part of a loop", "sluice port open port2"}},
 	{name: "a rogue FCF", run: func(r *Running) {
 		r.FCoE = &state.FCoE{}
 		r.Ports[1].FCoE = &state.PortFCoE{Role: "enode", Refusals: []state.FCoERefusal{{Reason: "rogue_fcf",

@@ -406,3 +406,14 @@ func mismatches(e *examination) {
 		e.warn(m.Port, "", "DCBX mismatch %s: %s", m.Kind, m.Text)
 	}
 }
+
+// loops reports ports of a running switch that are part of a loop.
+func loops(e *examination) {
+	if e.Running == nil {
+		return
+	}
+	for _, p := range e.Running.Loops() {
+		e.warn(p.Name, "", "the port is part of a loop: frames of the switch came back to it: unplug a cable, then "+
+			"`sluice port open %s` if the loop guard has shut the port", p.Name)
+	}
+}

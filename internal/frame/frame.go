@@ -16,6 +16,7 @@ const (
 	TypeFCoE       = 0x8906
 	TypeFIP        = 0x8914 // FCoE Initialization Protocol
 	TypeLLDP       = 0x88cc
+	TypeLoopback   = 0x9000 // Configuration Testing Protocol, of Ethernet version 2.0
 )
 
 // FCS is the length of the frame check sequence. WireOverhead is how many bytes a frame takes on

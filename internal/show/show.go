@@ -89,7 +89,7 @@ func conditions(r *state.Switch) string {
 		if p.Up {
 			up++
 		}
-		if p.Shut {
+		if p.Shut && !p.Loop {
 			shut += " " + p.Name
 		}
 	}

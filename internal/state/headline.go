@@ -9,12 +9,20 @@ import (
 
 // Headline returns the first line of every view of a switch: that there were no lossless drops, or
 // how many, where, why and when. Drops before counters were cleared remain as a total. It also says
-// if the control loop is stalled, and where DCBX has found a mismatch.
+// if the control loop is stalled, which ports are part of a loop, and where DCBX has found a
+// mismatch.
 func (r *Switch) Headline() string {
 	line := r.losses() + r.otherLosses()
 	if r.StalledNS > 0 {
 		line += fmt.Sprintf("  STALLED: the control loop has not run for %v: link changes and commands wait",
 			time.Duration(r.StalledNS).Round(time.Second))
+	}
+	before := "  LOOP: "
+	for _, p := range r.Loops() {
+		if line += before + p.Name; p.Shut {
+			line += " (shut)"
+		}
+		before = ", "
 	}
 	if all := r.Mismatches(); len(all) > 0 {
 		line += fmt.Sprintf("  DCBX: %s %s", all[0].Port, all[0].Kind)
@@ -23,6 +31,16 @@ func (r *Switch) Headline() string {
 		}
 	}
 	return line
+}
+
+// Loops returns the ports that are part of a loop.
+func (r *Switch) Loops() (all []*Port) {
+	for i := range r.Ports {
+		if p := &r.Ports[i]; p.Loop {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // PortMismatch is a mismatch at a port.

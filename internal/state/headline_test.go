@@ -23,6 +23,8 @@ func TestHeadline(t *testing.T) {
 		"lossless drops: 2  ALARM": {LosslessDrops: 2}, // no alarm yet
 		"lossless drops: 0  STALLED: the control loop has not run for 7s: link changes and commands wait": {
 			StalledNS: 7e9},
+		"lossless drops: 0  LOOP: eth1, eth2 (shut)  DCBX: eth1 pfc": {Ports: []Port{{Name: "eth0"},
+			{Name: "eth1", Loop: true, DCBX: disagree("pfc")}, {Name: "eth2", Loop: true, Shut: true}}},
 		"lossless drops: 0  DCBX: eth1 pfc": {Ports: []Port{{Name: "eth0", DCBX: disagree()},
 			{Name: "eth1", DCBX: disagree("pfc")}, {Name: "eth2"}}},
 		"lossless drops: 2  ALARM  DCBX: eth1 no-peer and 2 more": {LosslessDrops: 2,

@@ -70,9 +70,10 @@ type Port struct {
 	Worker      int    `json:"worker" help:"Number of its worker"`
 	NowNS       int64  `json:"now_ns" help:"Time of its worker's clock: a rate is the difference of a counter, divided by the difference of this"`
 	Up          bool   `json:"up" metric:"sluice_port_up" help:"Whether the port has a link and accepts frames"`
-	Shut        bool   `json:"shut" metric:"sluice_port_shut" help:"Whether the port was shut by an operator (sluice port shut): its device is released until the port is opened"`
+	Shut        bool   `json:"shut" metric:"sluice_port_shut" help:"Whether the port was shut, by an operator (sluice port shut) or the loop guard: its device is released until the port is opened"`
+	Loop        bool   `json:"loop" metric:"sluice_port_loop" help:"Whether the port is part of a loop: frames of the switch came back to it in the last 10 s, or the loop guard has shut it"`
 	Mode        string `json:"mode" help:"How the device hands over frames: zero-copy, copy (native) or copy (generic). While the port is not open: absent (no device has the name), set down (the device is set down), or closed"`
-	DownWhy     string `json:"down_why" help:"What keeps the port down, apart from a link without carrier, and what to do; otherwise empty, as for a port that is shut"`
+	DownWhy     string `json:"down_why" help:"What keeps the port down, apart from a link without carrier, and what to do; otherwise empty, as for a port that an operator has shut"`
 	TX          string `json:"tx" help:"Which TX engine sends its frames: xsk (the socket) or resident (the transmitter); empty while the port is not open"`
 	TXWhy       string `json:"tx_why" help:"Why the socket sends although the transmitter was requested; otherwise empty"`
 	Speed       uint64 `json:"speed_bps" clear:"no" metric:"sluice_port_speed_bytes_per_second" help:"Rate at which the port sends, on the wire: its configured speed, but at most the rate of its link"`
