@@ -59,6 +59,10 @@ func running(e *examination) {
 			"device may be slow to respond; the last lines of the log say which. Restart the switch if this lasts",
 			e.Running.stalled().Round(time.Second))
 	}
+	if e.Running != nil && e.Running.OtherLosses() != "" {
+		e.warn(subject, "sluice show drops --nonzero --socket "+quoted(e.Running.Socket), "running;%s",
+			e.Running.OtherLosses())
+	}
 	switch {
 	case e.Silent != nil:
 		e.warn(subject, "", "one may be running, but does not answer; the other checks assume that none runs: %v",

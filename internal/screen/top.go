@@ -33,7 +33,8 @@ func (v *View) lastWord() Line {
 // headline returns the number of lossless drops, which must stay 0. Bad news may take several
 // lines.
 func (v *View) headline() []Line {
-	if v.Now.LosslessDrops == 0 && v.Now.StalledNS == 0 && len(v.Now.Mismatches())+len(v.Now.Loops()) == 0 {
+	if v.Now.LosslessDrops == 0 && v.Now.StalledNS == 0 && len(v.Now.Mismatches())+len(v.Now.Loops()) == 0 &&
+		v.Now.OtherLosses() == "" {
 		return []Line{{v.Now.Headline(), Good}}
 	}
 	return wrap(v.Now.Headline(), v.Width, Bad)

@@ -12,7 +12,7 @@ import (
 // if the control loop is stalled, which ports are part of a loop, and where DCBX has found a
 // mismatch.
 func (r *Switch) Headline() string {
-	line := r.losses() + r.otherLosses()
+	line := r.losses() + r.OtherLosses()
 	if r.StalledNS > 0 {
 		line += fmt.Sprintf("  STALLED: the control loop has not run for %v: link changes and commands wait",
 			time.Duration(r.StalledNS).Round(time.Second))
@@ -92,10 +92,10 @@ func (r *Switch) losses() string {
 	return line
 }
 
-// otherLosses returns the part of the headline about lossless frames that were lost although there
+// OtherLosses returns the part of the headline about lossless frames that were lost although there
 // was room for them, and about frames that were lost between the switch and the devices of ports
 // with lossless classes, which don't know the class.
-func (r *Switch) otherLosses() (text string) {
+func (r *Switch) OtherLosses() (text string) {
 	failed, devices, reasons := uint64(0), uint64(0), []string{}
 	for i := range r.Ports {
 		p := &r.Ports[i]

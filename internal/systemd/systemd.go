@@ -128,7 +128,8 @@ func (n *Notifier) look(ctx context.Context) bool {
 
 // status returns the status line of `systemctl status`.
 func status(s *state.Switch, down []string) string {
-	text := fmt.Sprintf("lossless drops: %d, ports up: %d of %d", s.LosslessDrops, len(s.Ports)-len(down), len(s.Ports))
+	text := fmt.Sprintf("lossless drops: %d%s, ports up: %d of %d", s.LosslessDrops,
+		s.OtherLosses(), len(s.Ports)-len(down), len(s.Ports))
 	if len(down) == 0 {
 		return text
 	}
