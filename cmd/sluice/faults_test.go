@@ -121,6 +121,17 @@ var faults = []fault{
 		}
 		x.replace(func() {})
 	}},
+	{name: "settings of a device changed by others", strike: func(x *scene) {
+		x.Await(1, "msg=confined")
+		program.OnLink(x.t, x.Home, "port3", netlink.SetPromiscOff)
+		program.OnLink(x.t, x.Home, "port3", func(l netlink.Link) error {
+			return netlink.QdiscDel(&netlink.GenericQdisc{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: l.Attrs().Index,
+				Parent: netlink.HANDLE_ROOT}})
+		})
+		for _, setting := range []string{"promiscuous", "qdisc"} {
+			x.Await(1, "changed by another program and put back", "port=port3", "setting="+setting)
+		}
+	}},
 	{name: "device renamed and back", strike: func(x *scene) {
 		rename := func(from, to string) {
 			program.OnLink(x.t, x.Home, from, netlink.LinkSetDown)

@@ -129,14 +129,15 @@ type port struct {
 
 // PortInfo is how a port runs on this machine.
 type PortInfo struct {
-	Name   string      `json:"name"`
-	Mode   string      `json:"mode"` // that of state.Port
-	Shut   bool        `json:"shut"` // by the operator or the loop guard
-	loop   bool        // Loop of state.Port
-	why    string      // DownWhy of state.Port
-	mtu    int         // of its device, bytes; 0 while the port is not open
-	driver *afxdp.Port // the latest one, for its counters
-	missed error       // why the transmitter that the port should use does not serve it
+	Name   string          `json:"name"`
+	Mode   string          `json:"mode"` // that of state.Port
+	Shut   bool            `json:"shut"` // by the operator or the loop guard
+	loop   bool            // Loop of state.Port
+	why    string          // DownWhy of state.Port
+	mtu    int             // of its device, bytes; 0 while the port is not open
+	driver *afxdp.Port     // the latest one, for its counters
+	missed error           // why the transmitter that the port should use does not serve it
+	kept   *afxdp.Settings // of its device; nil while the port is not open
 }
 
 // Sender returns the TX engine of the port (afxdp.TXSocket or afxdp.TXTransmitter), and why that is
@@ -230,6 +231,9 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 	links, stopWatching := context.WithCancel(context.Background())
 	defer stopWatching()
 	if s.events, err = afxdp.Watch(links, s.lostLinks); err != nil {
+		return err
+	}
+	if err := afxdp.OnChanges(links, s.keepSettings); err != nil {
 		return err
 	}
 	defer s.startWorkers()()

@@ -69,7 +69,8 @@ func (s *Switch) open(p *port) error {
 		s.log.Log(context.Background(), slowerLevel(p.Mode, p.driver.Mode()), "port uses a slower mode",
 			"port", p.Device, "mode", p.driver.Mode(), "because", fallback)
 	}
-	info := &PortInfo{Name: p.Device, Mode: p.driver.Mode(), driver: p.driver, missed: s.missedBy(p), mtu: device.MTU}
+	info := &PortInfo{Name: p.Device, Mode: p.driver.Mode(), driver: p.driver, missed: s.missedBy(p), mtu: device.MTU,
+		kept: p.settings}
 	p.info.Store(info)
 	tx, why := info.Sender()
 	if why != nil {
@@ -277,6 +278,26 @@ func (s *Switch) restoreAgain() {
 		}
 		return true
 	})
+}
+
+// keepSettings puts back what others have changed on the devices of open ports. It does not run on
+// Run's goroutine, which would have to wait for the drivers.
+func (s *Switch) keepSettings() {
+	for _, p := range s.running.Load().ports {
+		info := p.info.Load()
+		if info.kept == nil {
+			continue
+		}
+		for _, a := range info.kept.Keep(time.Now()) {
+			if a.Err != nil {
+				s.log.Warn("port runs without a setting of its device", "port", info.Name, "setting", a.Setting,
+					"because", a.Text, "error", a.Err)
+				continue
+			}
+			s.log.Warn("setting of a device changed by another program and put back", "port", info.Name, "setting",
+				a.Setting, "because", a.Text, "times", a.Times, "left_alone_for", a.Again)
+		}
+	}
 }
 
 // restoreLeft restores the devices of this network namespace that a killed switch left behind,
@@ -574,7 +595,7 @@ func lacks(device, closed string) string {
 func (s *Switch) share(p *port) {
 	info := *p.info.Load()
 	if info.mtu = p.checkedMTU; p.driver == nil {
-		info.Mode, info.mtu = p.closed, 0
+		info.Mode, info.mtu, info.kept = p.closed, 0, nil
 	}
 	info.Shut, info.loop, info.why = p.shut, p.loop.active(time.Now()), ""
 	if at := p.loop.reopen; !at.IsZero() {

@@ -43,7 +43,7 @@ func (c *Cleared) before(now *State) *state.Switch {
 		info := func(p PortState) bool { return p.PortInfo.Name == b.Name }
 		was, is := slices.IndexFunc(c.State.Ports, info), slices.IndexFunc(now.Ports, info)
 		if is >= 0 && !now.Ports[is].SameDriver(&c.State.Ports[was].PortInfo) {
-			b.Driver = state.Driver{}
+			b.Driver, b.PutBack = state.Driver{}, 0
 		}
 	}
 	return r
@@ -96,7 +96,8 @@ func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 		Received: p.RXFrames, ReceivedBytes: p.RXBytes, ReceivedBursts: p.RXBursts, Sent: p.TXFrames,
 		SentBytes: p.TXBytes, Dropped: p.Dropped(),
 		FloodCopies: p.FloodCopies, Behind: p.Behind, GivenTwice: p.RXTwice, CompletedTwice: p.DuplicateCompletions,
-		Drops: []state.Drop{}, Driver: state.Driver(p.Driver), Buffers: buffersOf(&p.Buffers),
+		Missing: []state.Missing{},
+		Drops:   []state.Drop{}, Driver: state.Driver(p.Driver), Buffers: buffersOf(&p.Buffers),
 		Control: state.Control{Frames: p.Control, Short: p.ControlShort, Malformed: p.ControlMalformed,
 			Unknown: p.ControlUnknown, Ignored: p.ControlIgnored, Misaddressed: p.ControlMisaddressed,
 		},
@@ -111,6 +112,13 @@ func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 		PausedPeer: transitionsOf(&p.PFCSent.History, w.Now), Paused: transitionsOf(&p.PFCReceived.History, w.Now),
 		Storms: []state.StormEvent{},
 		LLDP:   p.LLDP, DCBX: p.DCBX, FCoE: p.FCoE,
+	}
+	if p.kept != nil {
+		kept := p.kept.Kept()
+		r.PutBack = kept.PutBack
+		for _, m := range kept.Missing {
+			r.Missing = append(r.Missing, state.Missing(m))
+		}
 	}
 	tx, why := p.Sender()
 	if r.TX = tx; why != nil {

@@ -101,11 +101,17 @@ func lookAt(name string) (*Device, error) {
 // Peer is the other end of a veth device.
 type Peer struct {
 	Device    string
+	MTU       int    // bytes
 	Namespace string // a file of its network namespace (namespaces(7)); "": that of the device
 }
 
-// in returns the command that runs a command in the peer's namespace.
-func (p *Peer) in(command string) string {
+// run returns the shell command that runs a command with the peer's name in its namespace, or "" if
+// the peer is not visible.
+func (p *Peer) run(command string, args ...any) string {
+	if p == nil {
+		return ""
+	}
+	command = fmt.Sprintf(command, append([]any{quoted(p.Device)}, args...)...)
 	if p.Namespace == "" {
 		return command
 	}
@@ -117,7 +123,7 @@ func (p *Peer) in(command string) string {
 func findPeer(at *netlink.LinkAttrs) *Peer {
 	if at.NetNsID < 0 {
 		if other, err := netlink.LinkByIndex(at.ParentIndex); err == nil {
-			return &Peer{Device: other.Attrs().Name}
+			return &Peer{Device: other.Attrs().Name, MTU: other.Attrs().MTU}
 		}
 		return nil
 	}
@@ -129,35 +135,36 @@ func findPeer(at *netlink.LinkAttrs) *Peer {
 		if err != nil {
 			continue
 		}
-		name := ""
+		var peer *Peer
 		if id := there.UniqueId(); !seen[id] {
 			seen[id] = true
-			name = deviceIn(there, at.NetNsID, at.ParentIndex)
+			peer = peerIn(there, at.NetNsID, at.ParentIndex)
 		}
 		there.Close()
-		if name != "" {
-			return &Peer{Device: name, Namespace: path}
+		if peer != nil {
+			peer.Namespace = path
+			return peer
 		}
 	}
 	return nil
 }
 
-// deviceIn returns the name of a device in a network namespace if that namespace has the given
-// number in this one; otherwise "".
-func deviceIn(there netns.NsHandle, number, index int) string {
+// peerIn returns a device in a network namespace if that namespace has the given number in this
+// one; otherwise nil.
+func peerIn(there netns.NsHandle, number, index int) *Peer {
 	if n, err := netlink.GetNetNsIdByFd(int(there)); err != nil || n != number {
-		return ""
+		return nil
 	}
 	h, err := netlink.NewHandleAt(there)
 	if err != nil {
-		return ""
+		return nil
 	}
 	defer h.Close()
 	other, err := h.LinkByIndex(index)
 	if err != nil {
-		return ""
+		return nil
 	}
-	return other.Attrs().Name
+	return &Peer{Device: other.Attrs().Name, MTU: other.Attrs().MTU}
 }
 
 // askUses queries other uses of the device. Link-local addresses are ignored: every device has one.

@@ -202,6 +202,13 @@ const (
 var machineAilments = []ailment{
 	{name: "old kernel", spoil: file("/proc/sys/kernel/osrelease", "5.10.0-8"),
 		status: Warning, about: "kernel", say: []string{"5.10.0-8", "Linux 6"}},
+	{name: "a veth peer with a smaller MTU",
+		spoil: device(func(d *Device) {
+			d.Kind, d.Driver, d.XDP = "veth", "veth", d.XDP&^netdev.ZeroCopy
+			d.Peer = &Peer{Device: "eth0", MTU: 1400, Namespace: "/run/netns/a"}
+		}),
+		status: Error, about: "port2", say: []string{"eth0", "1400", "TX_DROPPED"},
+		fix: "nsenter --net=/run/netns/a ip link set dev eth0 mtu 1500"},
 	{name: "kernel before veth pushed back", spoil: func(_ *Machine, files map[string]string,
 		devices map[string]*Device) {
 		files["/proc/sys/kernel/osrelease"], devices["port2"].Kind = "6.12.3", "veth"
@@ -675,17 +682,32 @@ var runningAilments = []ailment{
 		r.Ports[1].Worker = 1
 	}, spoil: file(cpuDirectory+"isolated", "2-3"), status: Error, about: "port2",
 		say: []string{"1.5ms (since the start)"}, fix: "response: 2.367ms", at: "switch.yaml:5:5"},
-	{name: "offload turned on", run: func(*Running) {},
+	{name: "offload turned on", run: missing("offloads", "ethtool -K DEVICE rx-gro off"),
 		spoil:  device(func(d *Device) { d.Offloads = []Offload{{"rx-gro", false}, {"rx-lro", true}} }),
-		status: Warning, about: "port2", say: []string{"rx-gro"}, fix: "ethtool -K port2 rx-gro off"},
-	{name: "PAUSE turned on", run: func(*Running) {}, spoil: device(func(d *Device) { d.Pause.RX = true }),
-		status: Warning, about: "port2", say: []string{"could not turn it off", "turned on later"},
-		fix: "ethtool -A port2 autoneg off rx off tx off"},
+		status: Warning, about: "port2", say: []string{"what it means"}, fix: "ethtool -K port2 rx-gro off"},
+	{name: "PAUSE turned on", run: missing("pause", "ethtool -A DEVICE autoneg off rx off tx off"),
+		spoil:  device(func(d *Device) { d.Pause.RX = true }),
+		status: Warning, about: "port2", fix: "ethtool -A port2 autoneg off rx off tx off"},
+	{name: "a veth peer without NAPI", run: missing("peer", ""),
+		spoil: device(func(d *Device) {
+			d.Kind, d.Peer = "veth", &Peer{Device: "eth0", MTU: 1500, Namespace: "/run/netns/a"}
+		}),
+		status: Warning, about: "port2", fix: "nsenter --net=/run/netns/a ethtool -K eth0 gro on"},
+	{name: "frames lost by a device", run: func(r *Running) { r.Ports[1].Driver.TXDropped = 7 },
+		status: Warning, about: "switch", say: []string{"lost by devices: 7 frames of any class"},
+		fix: "sluice show drops --nonzero --socket /run/s.sock"},
 	{name: "queues added", run: func(*Running) {},
 		spoil:  device(func(d *Device) { d.Queues, d.OneQueue = 4, "combined 1" }),
 		status: Error, about: "port2", fix: "ethtool -L port2 combined 1"},
 	{name: "program gone", run: func(*Running) {}, spoil: device(func(d *Device) { d.Program = nil }),
 		status: Error, about: "port2", fix: "ip link set dev port2 down && ip link set dev port2 up"},
+}
+
+// missing makes the second port of a running switch miss a setting.
+func missing(setting, fix string) func(*Running) {
+	return func(r *Running) {
+		r.Ports[1].Missing = []state.Missing{{Setting: setting, Text: "what it means", Fix: fix}}
+	}
 }
 
 // runningSwitch returns a switch on a healthy machine.

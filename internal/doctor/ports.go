@@ -49,7 +49,7 @@ func devices(e *examination) {
 			continue
 		}
 		for _, check := range []func(*examination, port){linkState, uses, driver, sender, mtu, queues, rings, offloads,
-			program, flowControl, heard} {
+			settings, program, flowControl, heard} {
 			check(e, p)
 		}
 	}
@@ -181,6 +181,11 @@ func mtu(e *examination, p port) {
 	default:
 		e.ok(p.Device, "MTU %d; the port needs %d%s", d.MTU, p.MTU, tag)
 	}
+	if peer := p.device.Peer; peer != nil && peer.MTU < p.DeviceMTU() {
+		e.fail(p.Device, peer.run("ip link set dev %s mtu %d", p.DeviceMTU()), "its veth peer %s has an MTU of %d, "+
+			"less than the port's of %d%s: longer frames are lost there, lossless ones too (TX_DROPPED of `sluice "+
+			"show drops`)", peer.Device, peer.MTU, p.MTU, tag)
+	}
 }
 
 // limitedBy tells what limits the MTU to which a device can be set.
@@ -241,9 +246,7 @@ func offloads(e *examination, p port) {
 			afxdp.StripsTags)
 	case len(on) == 0:
 		e.ok(p.Device, "no offload changes its frames")
-	case p.runs != nil && len(fixed) < len(on):
-		e.warn(p.Device, turnOff(p.Device, on),
-			"offloads that the switch had turned off are on again: %s", names(on))
+	case p.runs != nil && len(fixed) < len(on): // see settings
 	case len(fixed) > 0:
 		e.warn(p.Device, "", "some offloads can't be turned off, and may join frames or omit checksums: %s",
 			names(fixed))
@@ -257,16 +260,18 @@ func offloads(e *examination, p port) {
 	}
 }
 
-// turnOff returns the command that turns off the offloads that can be turned off, by their kernel
-// names.
-func turnOff(device string, on []Offload) string {
-	command := "ethtool -K " + quoted(device)
-	for _, o := range on {
-		if !o.Fixed {
-			command += " " + o.Name + " off"
-		}
+// settings reports what a running switch misses on a device.
+func settings(e *examination, p port) {
+	if p.runs == nil {
+		return
 	}
-	return command
+	for _, m := range p.runs.Missing {
+		fix := strings.ReplaceAll(m.Fix, afxdp.DeviceInFix, quoted(p.Device))
+		if m.Setting == "peer" {
+			fix = p.device.Peer.run("ethtool -K %s gro on")
+		}
+		e.warn(p.Device, fix, "%s", m.Text)
+	}
 }
 
 // program looks for an XDP program; a device accepts only one.
@@ -341,19 +346,12 @@ func ownPause(e *examination, p port) {
 	case p.runs == nil:
 		e.ok(p.Device, "%s: a switch turns it off if it can, and restores it at its end, which may take the link down "+
 			"for a moment", does)
-	default:
-		e.warn(p.Device, turnOffPause(p), "%s: this stops all classes together, without the switch "+
-			"noticing. Either the switch could not turn it off, and its log says why, or it was turned on later. "+
-			"Changing it may take the link down for a moment", does)
+	default: // see settings
 	}
 }
 
 func turnOffPause(p port) string {
-	negotiation := "autoneg off "
-	if afxdp.TraitsOf(p.device.Driver).KeepsNegotiation {
-		negotiation = ""
-	}
-	return fmt.Sprintf("ethtool -A %s %srx off tx off", quoted(p.Device), negotiation)
+	return strings.ReplaceAll(afxdp.TurnOffPause(p.device.Driver), afxdp.DeviceInFix, quoted(p.Device))
 }
 
 // turnOffPFC returns the command that turns off the hardware's PFC. Drivers refuse it while an

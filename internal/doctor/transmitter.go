@@ -253,12 +253,11 @@ func sender(e *examination, p port) {
 func (e *examination) peerTakesNone(p port) {
 	const text = socketSends + "its peer accepts frames from XDP programs only with GRO on, or with an XDP program " +
 		"of its own"
-	peer := p.device.Peer
-	if peer == nil {
+	if p.device.Peer == nil {
 		e.warn(p.Device, "", "%s: run `ethtool -K PEER gro on` in its namespace", text)
 		return
 	}
-	e.warn(p.Device, peer.in(fmt.Sprintf("ethtool -K %s gro on", quoted(peer.Device))), "%s", text)
+	e.warn(p.Device, p.device.Peer.run("ethtool -K %s gro on"), "%s", text)
 }
 
 // anew returns a command followed by those that make a running switch open the device anew; after

@@ -36,6 +36,9 @@ func portTables(r *state.Switch) []table {
 			t.notes = append(t.notes, fmt.Sprintf("%s: its socket sends instead of the transmitter: %s",
 				p.Name, p.TXWhy))
 		}
+		for _, m := range p.Missing {
+			t.notes = append(t.notes, fmt.Sprintf("%s: %s", p.Name, m.Text))
+		}
 		if p.Behind > 0 {
 			t.notes = append(t.notes, fmt.Sprintf("%s: worker %d can't keep up: in %d iterations it left frames in "+
 				"the receive ring, and paused the peer",

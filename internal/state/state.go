@@ -106,6 +106,9 @@ type Port struct {
 	Driver  Driver  `json:"driver" help:"Counters of its driver"`
 	Buffers Buffers `json:"buffers" help:"Where its frame buffers are"`
 
+	Missing []Missing `json:"missing_settings" metric:"sluice_port_missing_settings" help:"Settings that the port needs and its device does not have, because another program keeps changing them, the driver refuses them, or they are those of a veth peer"`
+	PutBack uint64    `json:"settings_put_back" metric:"sluice_port_settings_put_back_total" help:"Times that the switch put back a setting of the device that another program had changed"`
+
 	Watchdog *Watchdog `json:"watchdog" help:"Its reaction to pause storms; null: no watchdog"`
 
 	LLDP *LLDP `json:"lldp" help:"LLDP; null: it is off at the port"`
@@ -116,6 +119,13 @@ type Port struct {
 	PausedPeer []Transition `json:"paused_peer" help:"Latest starts and ends of pauses that the port sent, oldest first"`
 	Paused     []Transition `json:"paused" help:"Latest starts and ends of pauses that the port received, oldest first"`
 	Storms     []StormEvent `json:"storms" help:"Latest starts and ends of pause storms, oldest first"`
+}
+
+// Missing is a setting that a port needs and its device does not have.
+type Missing struct {
+	Setting string `json:"setting" help:"Its name: offloads, qdisc, promiscuous, interrupts, pause or peer"`
+	Text    string `json:"text" help:"What the device has instead, and what that means"`
+	Fix     string `json:"fix,omitempty" help:"A shell command that sets it on DEVICE"`
 }
 
 // The values of Mode while a port is not open.

@@ -2,9 +2,9 @@
 // mode where the device supports it and in copy mode elsewhere.
 //
 // A port goes through Prepare (settings.go: offloads, queues, qdisc), Open, bursts by the one
-// worker that owns it, Close and Restore. All of these except the bursts and Stats run in the
-// network namespace of the calling thread. A goroutine that works in another namespace than the
-// process must be locked to its thread for that time.
+// worker that owns it, Close and Restore. Keep puts back what others change meanwhile. All of these
+// except the bursts and Stats run in the network namespace of the calling thread. A goroutine that
+// works in another namespace than the process must be locked to its thread for that time.
 //
 // Known AF_XDP problems, and where this package handles them:
 //
@@ -315,15 +315,17 @@ func (p *Port) CheckMTU(mtu int) error {
 }
 
 // CheckDevice returns an error if the device was changed in a way in which the open port loses or
-// damages frames: ErrQueues if it has more receive queues, ErrReplay if its receive ring is longer
-// and the driver may now run short of buffers. It returns nil if the device is gone or can't be
-// asked.
+// damages frames: ErrDetached if it has no XDP program, ErrQueues if it has more receive queues,
+// ErrReplay if its receive ring is longer and the driver may now run short of buffers. It returns
+// nil if the device is gone or can't be asked.
 func (p *Port) CheckDevice() error {
 	was := p.device
 	now, err := findDevice(was.name)
 	switch {
 	case err != nil || now.index != was.index:
 		return nil
+	case p.program != nil && now.xdpMode == "":
+		return ErrDetached
 	case now.queues > was.queues:
 		return fmt.Errorf("%w: the device has %d now, and the port reads %d", ErrQueues, now.queues, was.queues)
 	case p.zeroCopy && drivers[was.driver].Replays && now.rxRing > was.rxRing:

@@ -103,6 +103,21 @@ func TestZeroCopySegments(t *testing.T) {
 	}
 }
 
+// TestDetached: an open port says when somebody has detached its program.
+func TestDetached(t *testing.T) {
+	c := newCable(t)
+	left := newStation(t, c.left, Config{Device: leftDevice}, 64, 32)
+	if err := c.left.Do(left.CheckDevice); err != nil {
+		t.Errorf("attached: %v", err)
+	}
+	if err := left.program.link.Detach(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.left.Do(left.CheckDevice); !errors.Is(err, ErrDetached) {
+		t.Errorf("detached: %v", err)
+	}
+}
+
 // TestCheckDevice: an open port says when its device loses or damages frames by a change, and only
 // then.
 func TestCheckDevice(t *testing.T) {

@@ -1,12 +1,16 @@
 package afxdp
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -35,6 +39,67 @@ func (s *socket) preferBusyPoll() error {
 
 // napiNames are the device's part of busy polling: files in its sysfs directory, and their values.
 var napiNames = map[string]string{"napi_defer_hard_irqs": deferHardIRQs, "gro_flush_timeout": groFlushTimeout}
+
+// interrupts are deferred with busy polling only.
+var interrupts = setting{
+	name: "interrupts",
+	capture: func(s *Settings, link netlink.Link) {
+		if files, err := openDeviceFiles(link.Attrs().Name); err == nil {
+			s.before.NAPI = map[string]string{}
+			for name := range napiNames {
+				s.before.NAPI[name], _ = files.read(name)
+			}
+		}
+	},
+	lacks: func(s *Settings, link netlink.Link) (text, fix string) {
+		if !s.options.BusyPoll {
+			return "", ""
+		}
+		files, err := openDeviceFiles(link.Attrs().Name)
+		for _, name := range slices.Sorted(maps.Keys(napiNames)) {
+			var is string
+			if err == nil {
+				is, err = files.read(name)
+			}
+			if want := napiNames[name]; is != want {
+				return "it does not defer interrupts as busy polling needs: another " + name,
+					"echo " + want + " > /sys/class/net/" + DeviceInFix + "/" + name
+			}
+		}
+		return "", ""
+	},
+	set: func(_ *Settings, link netlink.Link) error {
+		return changeNAPI(link, func(name, _ string) string { return napiNames[name] })
+	},
+	restore: func(s *Settings, link netlink.Link) error {
+		if len(s.before.NAPI) == 0 || !s.options.BusyPoll && !s.before.recalled {
+			return nil
+		}
+		return changeNAPI(link, func(name, is string) string {
+			if before := s.before.NAPI[name]; is == napiNames[name] && before != "" {
+				return before
+			}
+			return is
+		})
+	},
+}
+
+// changeNAPI writes the files whose value is to be another one.
+func changeNAPI(link netlink.Link, to func(name, is string) string) error {
+	files, err := openDeviceFiles(link.Attrs().Name)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for name := range napiNames {
+		is, err := files.read(name)
+		if want := to(name, is); err == nil && want != is {
+			err = files.write(name, want)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
 
 // tree is the sysfs that Sysfs opened last. It is kept because opening one requires CAP_SYS_ADMIN,
 // which the process may have dropped by the time a device comes back.

@@ -19,6 +19,7 @@ var (
 	ErrParts        = errors.New("frames have more parts than the port can receive")
 	ErrQueues       = errors.New("the receive queues do not fit")
 	ErrProgram      = errors.New("the device has an XDP program already")
+	ErrDetached     = errors.New("its XDP program was detached, so no frames arrive")
 	ErrNative       = errors.New("the device refuses native XDP")
 	ErrRedirect     = errors.New("native XDP of the device loses redirected frames")
 	ErrZeroCopy     = errors.New("the device refuses zero-copy mode")

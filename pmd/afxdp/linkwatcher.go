@@ -132,6 +132,7 @@ type linkInfo struct {
 	*netlink.LinkAttrs
 	losses     uint32 // of its carrier
 	largestMTU int    // bytes; 0: the kernel does not say
+	qdisc      string // kind of its queueing discipline
 }
 
 // watcher belongs to the goroutine that runs it.
@@ -288,6 +289,8 @@ func deserialize(header *unix.NlMsghdr, data []byte) (l linkInfo, err error) {
 		switch a.Attr.Type {
 		case unix.IFLA_CARRIER_DOWN_COUNT:
 			l.losses = binary.NativeEndian.Uint32(a.Value)
+		case unix.IFLA_QDISC:
+			l.qdisc = unix.ByteSliceToString(a.Value)
 		case unix.IFLA_MAX_MTU:
 			l.largestMTU = int(binary.NativeEndian.Uint32(a.Value))
 		}

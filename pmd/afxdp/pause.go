@@ -3,6 +3,8 @@ package afxdp
 import (
 	"fmt"
 
+	"github.com/vishvananda/netlink"
+
 	"sluice/internal/ethtool"
 )
 
@@ -40,11 +42,47 @@ func setPause(tool pauser, device string, want ethtool.Pause) error {
 	return err
 }
 
+// pauseFrames is about ports with flow control only.
+var pauseFrames = setting{
+	name:    "pause",
+	capture: func(s *Settings, link netlink.Link) { s.before.Pause = readPause(s.pause, link.Attrs().Name) },
+	lacks: func(s *Settings, link netlink.Link) (text, fix string) {
+		p := readPause(s.pause, link.Attrs().Name)
+		if !s.flowControl || p == nil || !p.RX && !p.TX {
+			return "", ""
+		}
+		return fmt.Sprintf("its hardware does PAUSE on its own (receives: %v, sends: %v), which stops all classes "+
+			"together, without the switch noticing", p.RX, p.TX), TurnOffPause(s.driver)
+	},
+	set: func(s *Settings, link netlink.Link) error {
+		return setPause(s.pause, link.Attrs().Name, ethtool.Pause{})
+	},
+	restore: func(s *Settings, link netlink.Link) error {
+		device := link.Attrs().Name
+		p := readPause(s.pause, device)
+		if s.before.Pause == nil || p == nil || p.RX || p.TX || !s.flowControl && !s.before.recalled {
+			return nil
+		}
+		return setPause(s.pause, device, *s.before.Pause)
+	},
+}
+
+// TurnOffPause returns the command that turns off a device's own PAUSE, like Missing.Fix.
+func TurnOffPause(driver string) string {
+	negotiation := "autoneg off "
+	if TraitsOf(driver).KeepsNegotiation {
+		negotiation = ""
+	}
+	return "ethtool -A " + DeviceInFix + " " + negotiation + "rx off tx off"
+}
+
 // SetFlowControl tells the device whether the owner of the port does PFC or PAUSE. If it does, the
-// device's own PAUSE is turned off: it would stop all classes together, unknown to the owner.
-// Otherwise the device gets back the settings from before Prepare. The link may go down for a
+// device's own PAUSE is turned off: it would stop all classes together, unknown to the owner. If it
+// does no longer, the device gets back the settings from before Prepare. The link may go down for a
 // moment, so call it only for an open port: a port that can't be opened is prepared repeatedly.
 func (s *Settings) SetFlowControl(ours bool) error {
+	s.lock.Lock()
+	defer s.lock.Unlock()
 	if s.before.Pause == nil {
 		return nil
 	}
@@ -52,14 +90,14 @@ func (s *Settings) SetFlowControl(ours bool) error {
 	if err != nil {
 		return fmt.Errorf("can't change the PAUSE settings of its hardware: %w", err)
 	}
-	device, want := link.Attrs().Name, *s.before.Pause
+	change := pauseFrames.restore
 	if ours {
-		want = ethtool.Pause{}
+		change = pauseFrames.set
 	}
-	if err := setPause(s.pause, device, want); err != nil {
-		return fmt.Errorf("can't change the PAUSE settings of its hardware (`ethtool -A %s`), and PAUSE stops all "+
-			"classes together: %w",
-			device, err)
+	if err = change(s, link); err != nil {
+		err = fmt.Errorf("can't change the PAUSE settings of its hardware (`ethtool -A %s`), and PAUSE stops all "+
+			"classes together: %w", link.Attrs().Name, err)
 	}
-	return nil
+	s.flowControl = ours
+	return err
 }

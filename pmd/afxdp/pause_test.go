@@ -111,7 +111,7 @@ func TestOwnPauseIsASetting(t *testing.T) {
 			t.Errorf("%+v: %v", d.is, err)
 		}
 	}
-	is(before, func() error { return s.apply(Options{}) })
+	is(before, func() error { return s.apply() })
 	is(ethtool.Pause{}, func() error { return s.SetFlowControl(true) })
 	is(before, func() error { return s.SetFlowControl(false) })
 	is(ethtool.Pause{}, func() error { return s.SetFlowControl(true) })

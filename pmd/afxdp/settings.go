@@ -3,9 +3,10 @@ package afxdp
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -18,16 +19,42 @@ type Options struct {
 	BusyPoll bool // defer the device's interrupts (Config.BusyPoll)
 }
 
-// Settings are the settings of a device that Prepare changes and Restore restores.
+// Settings are the settings of a device that Prepare changes, Keep keeps and Restore restores.
 type Settings struct {
-	link   netlink.Link
-	driver string // "" if unknown
-	tool   *ethtool.Socket
-	pause  pauser   // the tool, except in tests
-	memory *memory  // also holds the device: no second Prepare while this lives; nil once given up
-	before original // settings before the first Prepare that has not been restored
-	notes  []string
+	driver  string // "" if unknown
+	options Options
+	notes   []string
+
+	lock        sync.Mutex // Keep may run beside the other methods
+	link        netlink.Link
+	tool        *ethtool.Socket
+	pause       pauser             // the tool, except in tests
+	memory      *memory            // also holds the device: no second Prepare while this lives; nil once given up
+	before      original           // settings before the first Prepare that has not been restored
+	flowControl bool               // the owner of the port does it, so the device must not
+	leaving     bool               // Restore has begun: nothing is kept any more
+	keeping     map[string]keeping // by name of the setting
+	kept        atomic.Pointer[Kept]
 }
+
+// setting is something that a port needs of its device, and that others may change. Prepare, Keep
+// and Restore go through the list of settings, so what is added there is set, watched and restored.
+// The functions get the device under its present name.
+type setting struct {
+	name    string
+	capture func(s *Settings, link netlink.Link) // keeps the original in s.before; nil: none is restored
+	// lacks returns what the device has instead, what that means, and a shell command that helps;
+	// "": it is set, or not needed.
+	lacks func(s *Settings, link netlink.Link) (text, fix string)
+	set   func(s *Settings, link netlink.Link) error // nil: the setting is in another network namespace
+	// restore undoes set, if that took effect. A value that somebody else has set since stays.
+	restore func(s *Settings, link netlink.Link) error
+	// reopen: drivers set up their rings anew for it, so it is set only while the port is closed;
+	// Port.CheckDevice tells when that is needed.
+	reopen bool
+}
+
+var settings = []setting{offloads, queues, qdisc, promiscuous, interrupts, pauseFrames, peer}
 
 // StripsTags is the offload that removes a frame's VLAN tag, and so its priority, from the bytes.
 const StripsTags = "rx-vlan-hw-parse"
@@ -48,8 +75,7 @@ func Harmful(feature string) bool {
 // peerNote tells what a veth pair needs at the end that this program can't reach. The kernel gives
 // an XDP program the bytes as the peer's stack left them: with TCP and UDP checksums to be
 // completed by hardware that does not exist (CHECKSUM_PARTIAL), and with the VLAN tag stored
-// outside the frame. XDP programs can see neither. In the other direction, a peer without NAPI (GRO
-// or XDP) receives through the per-CPU backlog, which drops frames where a ring would push back.
+// outside the frame. XDP programs can see neither. For the other direction see peerDrops.
 const peerNote = "veth: only the peer can complete its frames and push back: run " +
 	"`ethtool -K <peer> tx off txvlan off gro on` in its namespace, unless it runs XDP itself"
 
@@ -58,10 +84,10 @@ const peerNote = "veth: only the peer can complete its frames and push back: run
 // Open, because some drivers refuse XDP with offloads enabled, and call Restore after Close. An
 // open port also needs SetFlowControl.
 //
-// Settings that the device can't change are listed in Notes and are not errors, except for VLAN
-// tags that it would strip (ErrTagsStripped). The previous settings are kept on disk until Restore,
-// so that a process started after one was killed still knows the originals. A device prepared by
-// another living process is rejected (ErrBusy).
+// Settings that the device can't change are no errors, except for VLAN tags that it would strip
+// (ErrTagsStripped): Keep tells which are missing. The previous settings are kept on disk until
+// Restore, so that a process started after one was killed still knows the originals. A device
+// prepared by another living process is rejected (ErrBusy).
 func Prepare(device string, o Options) (*Settings, error) {
 	s, err := prepare(device, o)
 	if err != nil {
@@ -89,8 +115,8 @@ func prepare(device string, o Options) (*Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Settings{link: link, driver: d.driver, tool: tool, pause: tool}
-	if s.memory, s.before, err = remember(link, func() (original, error) { return capture(link, tool) }); err != nil {
+	s := &Settings{link: link, driver: d.driver, options: o, tool: tool, pause: tool, keeping: map[string]keeping{}}
+	if s.memory, s.before, err = remember(link, s.capture); err != nil {
 		tool.Close()
 		if errors.Is(err, unix.EACCES) {
 			err = fmt.Errorf("%w: the original settings are kept there: let this user write to %s", err, StateDirectory)
@@ -99,11 +125,11 @@ func prepare(device string, o Options) (*Settings, error) {
 	}
 	err = d.checkOwner() // before any change: the settings belong to the program's owner too
 	if err == nil {
-		err = s.apply(o)
+		err = s.apply()
 	}
 	if err != nil {
 		if failed := s.restore(); failed != nil {
-			err = errors.Join(err, failed, s.Abandon())
+			err = errors.Join(err, failed, s.giveUp((*memory).release))
 		}
 		return nil, err
 	}
@@ -127,108 +153,39 @@ func mayAdminister() error {
 // Driver returns the driver of the device, or "" if it is unknown.
 func (s *Settings) Driver() string { return s.driver }
 
-// Notes returns the settings that the device could not change and other hints for its owner.
+// Notes returns hints for the device's owner.
 func (s *Settings) Notes() []string { return s.notes }
 
-func (s *Settings) note(format string, args ...any) {
-	s.notes = append(s.notes, fmt.Sprintf(format, args...))
-}
-
-func (s *Settings) apply(o Options) error {
-	device := s.link.Attrs().Name
-	if err := s.stopOffloads(device); err != nil {
-		return err
-	}
-	if c := s.before.Channels; c != nil && c.more() {
-		if err := setChannels(s.tool, device, c.one()); err != nil {
-			s.note("can't reduce its %d receive queues to one: %v", c.RX+c.Combined, err)
+// apply sets all settings that are missing, as far as possible.
+func (s *Settings) apply() error {
+	var why error
+	for _, of := range settings {
+		if text, _ := of.lacks(s, s.link); text != "" && of.set != nil {
+			why = errors.Join(why, of.set(s, s.link))
 		}
+	}
+	on := s.harmful(s.link, func(f ethtool.Feature) bool { return f.Active })
+	if slices.Contains(on, StripsTags) {
+		return errors.Join(fmt.Errorf("%w, and %s can't be turned off, so frames would lose their priority: use "+
+			"another device", ErrTagsStripped, StripsTags), why)
+	}
+	for _, name := range on {
+		s.notes = append(s.notes, "can't turn off its offload "+name)
 	}
 	if s.link.Type() == "veth" {
-		s.note(peerNote)
-		root, err := rootQdisc(s.link)
-		if err == nil && root == nil {
-			err = netlink.QdiscAdd(pushBack(s.link))
-		}
-		if err != nil {
-			s.note("can't add a pfifo, so veth drops frames when its 256 entries are full: %v", err)
-		}
-	}
-	if err := netlink.SetPromiscOn(s.link); err != nil {
-		s.note("can't make it promiscuous, so it may receive only frames to its own address: %v", err)
-	}
-	if o.BusyPoll {
-		s.deferInterrupts(device)
+		s.notes = append(s.notes, peerNote)
 	}
 	return nil
-}
-
-// stopOffloads turns off harmful offloads and checks the result.
-func (s *Settings) stopOffloads(device string) error {
-	states, err := s.tool.Features(device)
-	if err != nil {
-		s.note("can't read its offloads: %v", err)
-		return nil
-	}
-	off := map[string]bool{}
-	for name, state := range states {
-		if Harmful(name) && state.Available && (state.Requested || state.Active) {
-			off[name] = false
-		}
-	}
-	var failed error
-	if len(off) > 0 {
-		failed = s.tool.SetFeatures(device, off)
-	}
-	if failed != nil {
-		s.note("can't change its offloads: %v", failed)
-	}
-	if states, err = s.tool.Features(device); err != nil {
-		return err
-	}
-	left := leftOn(states)
-	if slices.Contains(left, StripsTags) {
-		why := ErrTagsStripped
-		if failed != nil {
-			why = fmt.Errorf("%w (%w)", why, failed)
-		}
-		return fmt.Errorf("%w, and %s can't be turned off, so frames would lose their priority: use "+
-			"another device", why,
-			StripsTags)
-	}
-	for _, name := range left {
-		s.note("can't turn off its offload %s", name)
-	}
-	return nil
-}
-
-// leftOn returns the harmful offloads that are active.
-func leftOn(states map[string]ethtool.Feature) (names []string) {
-	for _, name := range slices.Sorted(maps.Keys(states)) {
-		if Harmful(name) && states[name].Active {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-func (s *Settings) deferInterrupts(device string) {
-	files, err := openDeviceFiles(device)
-	if err != nil {
-		s.note("busy polling without deferred interrupts: %v", err)
-		return
-	}
-	for name, value := range napiNames {
-		if err := files.write(name, value); err != nil {
-			s.note("busy polling without deferred interrupts: %v", err)
-		}
-	}
 }
 
 // Restore restores the previous settings and forgets them, even if the device has been renamed. If
 // it fails, it may be called again; after it succeeds, further calls do nothing. For a device that
-// is gone, there is nothing to restore.
+// is gone, there is nothing to restore. A value that is neither the original nor that of Prepare is
+// somebody else's, and stays.
 func (s *Settings) Restore() error {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.leaving = true
 	if err := s.restore(); err != nil {
 		return fmt.Errorf("afxdp: restore %s: %w", s.link.Attrs().Name, err)
 	}
@@ -251,7 +208,11 @@ func (s *Settings) restore() error {
 
 // Abandon gives up on settings that Restore could not restore. They stay on disk for the next
 // Prepare of the device.
-func (s *Settings) Abandon() error { return s.giveUp((*memory).release) }
+func (s *Settings) Abandon() error {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return s.giveUp((*memory).release)
+}
 
 // giveUp closes all that the settings hold open. It does so only once, even on error: by a second
 // call, the descriptors may have been reused.
@@ -301,134 +262,26 @@ type original struct {
 	Promiscuous bool              //
 	Pause       *ethtool.Pause    `json:",omitempty"` // nil: it has no such settings
 	NAPI        map[string]string `json:",omitempty"` // by file name
+	recalled    bool              // from the file of an owner that was killed
 }
 
 // capture reads the settings of a device that has not been prepared.
-func capture(link netlink.Link, tool *ethtool.Socket) (o original, err error) {
-	device := link.Attrs().Name
-	states, _ := tool.Features(device) // if the device does not report them, they are not changed
-	for _, name := range slices.Sorted(maps.Keys(states)) {
-		if Harmful(name) && states[name].Available && states[name].Requested {
-			o.Offloads = append(o.Offloads, name)
+func (s *Settings) capture() original {
+	for _, of := range settings {
+		if of.capture != nil {
+			of.capture(s, s.link)
 		}
 	}
-	if c, err := tool.Channels(device); err == nil {
-		o.Channels = &channels{RX: c.RX, TX: c.TX, Combined: c.Combined, HasCombined: c.MaxCombined > 0}
-	}
-	root, err := rootQdisc(link)
-	if err != nil {
-		return o, err
-	}
-	o.Qdisc = root != nil
-	o.Pause = readPause(tool, device)
-	o.Promiscuous = link.Attrs().RawFlags&unix.IFF_PROMISC != 0
-	if files, err := openDeviceFiles(device); err == nil {
-		o.NAPI = map[string]string{}
-		for name := range napiNames {
-			if value, err := files.read(name); err == nil {
-				o.NAPI[name] = value
-			}
-		}
-	}
-	return o, nil
+	return s.before
 }
 
 // putBack undoes the parts of apply that took effect.
 func (s *Settings) putBack(link netlink.Link) error {
-	o, tool, device := s.before, s.tool, link.Attrs().Name
 	var errs []error
-	on := map[string]bool{}
-	for _, name := range o.Offloads {
-		on[name] = true
-	}
-	if len(on) > 0 {
-		errs = append(errs, tool.SetFeatures(device, on))
-	}
-	if o.Channels != nil && o.Channels.more() {
-		if err := setChannels(tool, device, *o.Channels); err != nil {
-			errs = append(errs, fmt.Errorf("restore its %d receive queues: %w (veth: only while its peer "+
-				"runs no XDP)", o.Channels.RX+o.Channels.Combined, err))
-		}
-	}
-	root, err := rootQdisc(link)
-	errs = append(errs, err)
-	if !o.Qdisc && root != nil && root.Attrs().Handle == pushBack(link).Handle {
-		errs = append(errs, netlink.QdiscDel(root))
-	}
-	if !o.Promiscuous {
-		errs = append(errs, netlink.SetPromiscOff(link))
-	}
-	if o.Pause != nil {
-		errs = append(errs, setPause(s.pause, device, *o.Pause))
-	}
-	errs = append(errs, putBackNAPI(device, o.NAPI))
-	return errors.Join(errs...)
-}
-
-func putBackNAPI(device string, before map[string]string) error {
-	if len(before) == 0 {
-		return nil
-	}
-	files, err := openDeviceFiles(device)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for name, value := range before {
-		if now, err := files.read(name); err != nil || now != value {
-			errs = append(errs, files.write(name, value))
+	for _, of := range settings {
+		if of.restore != nil {
+			errs = append(errs, of.restore(s, link))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// channels are the numbers of a device's channels. A combined channel has a receive and a transmit
-// queue.
-type channels struct {
-	RX, TX, Combined uint32
-	HasCombined      bool // the device supports combined ones
-}
-
-func (c channels) more() bool { return c.RX+c.Combined > 1 }
-
-// one returns the smallest numbers that receive and send.
-func (c channels) one() channels {
-	if c.HasCombined {
-		return channels{Combined: 1, HasCombined: true}
-	}
-	return channels{RX: 1, TX: 1}
-}
-
-func setChannels(tool *ethtool.Socket, device string, want channels) error {
-	c, err := tool.Channels(device)
-	if err != nil {
-		return err
-	}
-	if c.RX == want.RX && c.TX == want.TX && c.Combined == want.Combined {
-		return nil
-	}
-	c.RX, c.TX, c.Combined = want.RX, want.TX, want.Combined
-	return tool.SetChannels(device, c)
-}
-
-// pushBack returns the queueing discipline that makes veth report "busy" instead of dropping when
-// its ring is full. AF_XDP frames bypass it; it only has to exist. Its handle distinguishes it from
-// those of other programs.
-func pushBack(link netlink.Link) *netlink.GenericQdisc {
-	return &netlink.GenericQdisc{QdiscType: "pfifo", QdiscAttrs: netlink.QdiscAttrs{
-		LinkIndex: link.Attrs().Index, Handle: netlink.MakeHandle(0x51ce, 0), Parent: netlink.HANDLE_ROOT}}
-}
-
-// rootQdisc returns the queueing discipline at the root of a device, or nil if it has none.
-func rootQdisc(link netlink.Link) (netlink.Qdisc, error) {
-	all, err := netlink.QdiscList(link)
-	if err != nil {
-		return nil, fmt.Errorf("list queueing disciplines: %w", err)
-	}
-	for _, q := range all {
-		if q.Attrs().Parent == netlink.HANDLE_ROOT && q.Type() != "noqueue" {
-			return q, nil
-		}
-	}
-	return nil, nil
 }

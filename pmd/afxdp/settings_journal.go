@@ -63,7 +63,7 @@ type memory struct {
 // restored them, else those that capture reads and remember stores before anything is changed. The
 // file is written only once. If a process dies while writing it, nothing has been changed yet, so
 // an unreadable file can be ignored.
-func remember(link netlink.Link, capture func() (original, error)) (*memory, original, error) {
+func remember(link netlink.Link, capture func() original) (*memory, original, error) {
 	inode, _, err := Namespace()
 	if err != nil {
 		return nil, original{}, err
@@ -95,14 +95,13 @@ func remember(link netlink.Link, capture func() (original, error)) (*memory, ori
 
 // recall returns the settings in the file. If the file has none for this device, recall first
 // writes those from an earlier version's file or, if there is none, those that capture reads.
-func (m *memory) recall(who identity, old []*memory, capture func() (original, error)) (o original, err error) {
+func (m *memory) recall(who identity, old []*memory, capture func() original) (o original, err error) {
 	// The file may be about another device: namespace inodes and device indices are reused.
 	if err := json.NewDecoder(m.file).Decode(&o); err == nil && o.is(who) {
+		o.recalled = true
 		return o, nil
 	}
-	if o, err = capture(); err != nil {
-		return o, err
-	}
+	o = capture()
 	adopt(&o, who.Namespace, old)
 	o.identity = who
 	return o, m.write(o)
@@ -142,6 +141,7 @@ func adopt(o *original, namespace uint64, files []*memory) {
 		var old original
 		if err == nil && json.Unmarshal(text, &old) == nil && old.Namespace == namespace &&
 			json.Unmarshal(text, o) == nil {
+			o.recalled = true
 			return
 		}
 	}
@@ -185,6 +185,7 @@ func recoverFrom(path string, keep func(device string) bool) (device string, err
 	if json.NewDecoder(s.memory.file).Decode(&s.before) != nil {
 		return "", s.giveUp((*memory).forget)
 	}
+	s.before.recalled = true
 	link, err := s.device()
 	if errors.Is(err, ErrNoDevice) {
 		return "", s.restore()

@@ -247,13 +247,6 @@ func TestHarmfulOffloads(t *testing.T) {
 			t.Errorf("%s would be turned off", name)
 		}
 	}
-	states := map[string]ethtool.Feature{
-		"rx-lro": {Active: true}, "highdma": {Active: true}, "rx-gro": {Requested: true}, StripsTags: {Active: true},
-		"rx-vlan-filter": {Active: true},
-	}
-	if left := leftOn(states); !slices.Equal(left, []string{"rx-lro", "rx-vlan-filter", StripsTags}) {
-		t.Errorf("left on: %v", left)
-	}
 }
 
 // die simulates that the process of the Settings is killed: the lock goes, the file stays.
@@ -372,7 +365,7 @@ func TestRecoverNothing(t *testing.T) {
 func TestUselessMemory(t *testing.T) {
 	c := newCable(t)
 	before := look(t, c.left, leftDevice)
-	foreign := original{identity: identity{Namespace: 1}, Promiscuous: true, Qdisc: true}
+	foreign := original{identity: identity{Namespace: 1}, Promiscuous: true}
 	text, err := json.Marshal(foreign)
 	if err != nil {
 		t.Fatal(err)
@@ -701,9 +694,10 @@ func TestAdopt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.release()
-	o := original{Qdisc: true, Promiscuous: true, Pause: &ethtool.Pause{RX: true}}
+	o := original{Promiscuous: true, Pause: &ethtool.Pause{RX: true}}
 	adopt(&o, 7, []*memory{m})
-	want := original{identity: identity{Namespace: 7}, Offloads: []string{"rx-gro"}, Pause: &ethtool.Pause{RX: true}}
+	want := original{identity: identity{Namespace: 7}, Offloads: []string{"rx-gro"}, Pause: &ethtool.Pause{RX: true},
+		recalled: true}
 	if !reflect.DeepEqual(o, want) {
 		t.Errorf("%+v, want %+v", o, want)
 	}
@@ -881,7 +875,7 @@ func holdPort(device string) {
 	if err != nil {
 		panic(err)
 	}
-	config := Config{Device: device, BufferSize: bufferSize, BusyPoll: true, Fill: []uint64{0, bufferSize}}
+	config := Config{Device: device, BufferSize: bufferSize, Fill: []uint64{0, bufferSize}}
 	if os.Getenv(childEngine) == TXTransmitter {
 		config.Transmitter, err = transmitter.Start(transmitter.Params{CPU: transmitterCPU, Memory: 1 << 20, Ports: 1,
 			Ring: 64})
