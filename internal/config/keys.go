@@ -332,7 +332,7 @@ var portKeys = []key[Port]{
 		"auto: the socket if it needs no copy, else the transmitter if it has a CPU of its own, else the socket",
 		choice(TXAuto, TXSocket, TXTransmitter), func(p *Port) *TXEngine { return &p.TX }),
 	optional("busy_poll", "false", "true: the worker's CPU does the device's work instead of interrupts; "+
-		"may help with one port per worker, and hurts with several",
+		"may help with one port per worker, and hurts with several; since Linux 6.13 in zero-copy mode only",
 		boolean(), func(p *Port) *bool { return &p.BusyPoll }),
 	optional("worker", "", "the position in workers, from 0; default: the workers in turn",
 		integer(0, 4095), func(p *Port) *int { return &p.Worker }),

@@ -202,6 +202,9 @@ const (
 var machineAilments = []ailment{
 	{name: "old kernel", spoil: file("/proc/sys/kernel/osrelease", "5.10.0-8"),
 		status: Warning, about: "kernel", say: []string{"5.10.0-8", "Linux 6"}},
+	{name: "busy polling of copies", text: strings.Replace(twoPorts, "port2, ", "port2, busy_poll: true, ", 1),
+		spoil:  device(func(d *Device) { d.XDP &^= netdev.ZeroCopy }),
+		status: Error, about: "port2", say: []string{"6.13"}, fix: "busy_poll: false", at: "switch.yaml:5:32"},
 	{name: "a veth peer with a smaller MTU",
 		spoil: device(func(d *Device) {
 			d.Kind, d.Driver, d.XDP = "veth", "veth", d.XDP&^netdev.ZeroCopy

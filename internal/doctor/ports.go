@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"sluice/internal/config"
+	"sluice/internal/netdev"
 	"sluice/internal/state"
 	"sluice/internal/units"
 	"sluice/pmd/afxdp"
@@ -49,7 +50,7 @@ func devices(e *examination) {
 			continue
 		}
 		for _, check := range []func(*examination, port){linkState, uses, driver, sender, mtu, queues, rings, offloads,
-			settings, program, flowControl, heard} {
+			settings, program, flowControl, busyPoll, heard} {
 			check(e, p)
 		}
 	}
@@ -272,6 +273,14 @@ func settings(e *examination, p port) {
 		}
 		e.warn(p.Device, fix, "%s", m.Text)
 	}
+}
+
+// busyPoll reports a port that can't have busy polling.
+func busyPoll(e *examination, p port) {
+	if !p.BusyPoll || e.olderThan(6, 13) || p.Mode != config.Copy && p.device.XDP&netdev.ZeroCopy != 0 {
+		return
+	}
+	e.configured(Error, p.Device, &p.Port.BusyPoll, "busy_poll: false", "%v", afxdp.ErrBusyPoll)
 }
 
 // program looks for an XDP program; a device accepts only one.

@@ -21,7 +21,7 @@
 //	 8 copy mode transmits only when kicked;       Port.Flush, while frames are outstanding;
 //	   zero-copy drivers ask for needless kicks    Port.newToKernel
 //	 9 reception may need a wake-up too            Port.Flush, the fill ring's flag
-//	10 busy polling helps or hurts                 Config.BusyPoll, Options.BusyPoll
+//	10 busy polling helps, hurts or does nothing   Config.BusyPoll, Options.BusyPoll, ErrBusyPoll
 //	11 fence before reading the need-wakeup flag   ring.Ring.Submit, kernelRing.needsWakeup
 //	12 fill ring before bind, and its size         Open, socket.fillSize
 //	13 sharing a UMEM between sockets              socket.register: registered once per socket
@@ -108,7 +108,7 @@ type Config struct {
 	Mode     Mode
 	// BusyPoll has the worker's core process the device's packets in place of interrupts (preferred
 	// busy polling). It helps with one port per core and hurts with two. Prepare needs the same
-	// option.
+	// option. ErrBusyPoll: the kernel would not do it for this socket.
 	BusyPoll bool
 	// Fill holds the first empty buffers, as offsets into Memory. They are in the fill ring before
 	// the device first looks for one. Give at least as many as the device's receive ring and

@@ -58,7 +58,7 @@ func BenchmarkVeth(b *testing.B) {
 		qdisc  bool
 		mtu    int
 	}{{"plain", Config{}, false, 1500}, {"prepared", Config{}, true, 1500},
-		{"busypoll", Config{BusyPoll: true}, true, 1500}, {"whole", Config{BufferSize: 4096}, true, 1500},
+		{"whole", Config{BufferSize: 4096}, true, 1500},
 		{"parts", Config{BufferSize: 4096}, true, jumboMTU}} {
 		b.Run(bench.name, func(b *testing.B) {
 			c := newCable(b, netns.MTU(bench.mtu))

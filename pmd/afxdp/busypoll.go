@@ -24,8 +24,19 @@ const (
 	groFlushTimeout = "200000" // ns without a poll until interrupts are enabled again
 )
 
+// ErrBusyPoll means that busy polling would only delay frames: the kernel knows no NAPI instance to
+// poll for the socket, which defers its interrupts in vain. Since Linux 6.13 it knows one in
+// zero-copy mode only (xsk_bind in net/xdp/xsk.c), and of drivers that tell it
+// (netif_queue_set_napi); before, in copy mode too, from the first frame on.
+var ErrBusyPoll = errors.New("busy polling has no effect but delay: since Linux 6.13, the kernel polls only for " +
+	"sockets in zero-copy mode, and not with every driver: remove busy_poll: true")
+
 // preferBusyPoll sets the socket's part of busy polling; Prepare sets the device's.
 func (s *socket) preferBusyPoll() error {
+	if napi, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_INCOMING_NAPI_ID); err == nil && napi == 0 &&
+		!olderThan(6, 13) {
+		return ErrBusyPoll
+	}
 	options := []struct{ option, value int }{
 		{unix.SO_PREFER_BUSY_POLL, 1}, {unix.SO_BUSY_POLL, busyPollTime}, {unix.SO_BUSY_POLL_BUDGET, busyPollBudget},
 	}
@@ -35,6 +46,16 @@ func (s *socket) preferBusyPoll() error {
 		}
 	}
 	return nil
+}
+
+// olderThan reports whether the kernel is older than a version.
+func olderThan(major, minor int) bool {
+	var name unix.Utsname
+	var is [2]int
+	if unix.Uname(&name) == nil {
+		_, _ = fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &is[0], &is[1])
+	}
+	return is[0] < major || is[0] == major && is[1] < minor
 }
 
 // napiNames are the device's part of busy polling: files in its sysfs directory, and their values.

@@ -9,6 +9,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"sluice/internal/ethtool"
+	"sluice/internal/netdev"
 	"sluice/pmd"
 )
 
@@ -134,11 +135,19 @@ func (d device) check(c Config) error {
 		return d.manyQueues()
 	case c.Queue >= d.queues:
 		return fmt.Errorf("%w: no queue %d; the device has %d", ErrQueues, c.Queue, d.queues)
+	case c.BusyPoll && !olderThan(6, 13) && !d.mayZeroCopy(c.Mode):
+		return ErrBusyPoll
 	case parts > 1 && parts > c.RingSize:
 		return fmt.Errorf("%w: MTU %d, so a frame has up to %d parts, and the rings have %d entries: "+
 			"use longer rings", ErrParts, d.mtu, parts, c.RingSize)
 	}
 	return d.checkOwner()
+}
+
+// mayZeroCopy reports whether the port may get zero-copy mode, as far as the kernel tells.
+func (d device) mayZeroCopy(mode Mode) bool {
+	has, err := netdev.FeaturesOf(d.index)
+	return mode != Copy && (err != nil || has&netdev.ZeroCopy != 0)
 }
 
 // checkOwner rejects a device that has another program's XDP program.

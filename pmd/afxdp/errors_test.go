@@ -2,7 +2,6 @@ package afxdp
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -24,7 +23,7 @@ func TestRefused(t *testing.T) {
 	}{
 		{createSocket, unix.EAFNOSUPPORT, ErrUnsupported, "CONFIG_XDP_SOCKETS"},
 		{createSocket, unix.EPERM, ErrPermission, "CAP_NET_RAW"},
-		{loadProgram, fmt.Errorf("wrapped: %w", unix.EPERM), ErrPermission, "CAP_BPF"},
+		{loadProgram, unix.EPERM, ErrPermission, "CAP_BPF"},
 		{attachProgram, unix.EACCES, ErrPermission, "root"},
 		{registerMemory, unix.ENOBUFS, ErrMemlock, "CAP_IPC_LOCK"},
 		{registerMemory, unix.ENOMEM, ErrMemlock, "ulimit -l"},
@@ -235,4 +234,23 @@ func TestBufferMTU(t *testing.T) {
 	}
 	frames := [][]byte{taggedFrame(newRand(), 1646+18, 1), taggedFrame(newRand(), 1646+18, 2)}
 	equalFrames(t, frames, carry(t, left, right, frames))
+}
+
+// TestBusyPollIsRefused where the kernel does not poll for the socket.
+func TestBusyPollIsRefused(t *testing.T) {
+	if olderThan(6, 13) {
+		t.Skip("this kernel polls for sockets in copy mode")
+	}
+	c := newCable(t)
+	err := c.left.Do(func() error {
+		_, err := Open(Config{Device: leftDevice, Memory: newMemory(t, 64*bufferSize), BufferSize: bufferSize,
+			BusyPoll: true})
+		return err
+	})
+	if !errors.Is(err, ErrBusyPoll) || !strings.Contains(err.Error(), leftDevice) {
+		t.Errorf("opened: %v", err)
+	}
+	if m := xdpOf(t, c.left, leftDevice); m != "" {
+		t.Errorf("its program is still attached (%s)", m)
+	}
 }
