@@ -71,12 +71,13 @@ func wellMachine() (Machine, map[string]string, map[string]*Device) {
 			}
 			return text, nil
 		},
-		Write:  func(string) error { return nil },
-		Socket: func(int) error { return nil },
-		Buffer: func(int) error { return nil },
-		Listen: func(string) error { return nil },
-		Poller: func(int) int { return 0 },
-		Spent:  func(int) (ran, waited time.Duration) { return 10 * time.Second, 10 * time.Millisecond },
+		Write:    func(string) error { return nil },
+		Socket:   func(int) error { return nil },
+		Buffer:   func(int) error { return nil },
+		Filtered: func() bool { return false },
+		Listen:   func(string) error { return nil },
+		Poller:   func(int) int { return 0 },
+		Spent:    func(int) (ran, waited time.Duration) { return 10 * time.Second, 10 * time.Millisecond },
 		Device: func(name string) (*Device, error) {
 			if d := devices[name]; d != nil {
 				return d, nil
@@ -202,6 +203,11 @@ const (
 var machineAilments = []ailment{
 	{name: "old kernel", spoil: file("/proc/sys/kernel/osrelease", "5.10.0-8"),
 		status: Warning, about: "kernel", say: []string{"5.10.0-8", "Linux 6"}},
+	{name: "a filter of system calls",
+		spoil: func(m *Machine, _ map[string]string, _ map[string]*Device) {
+			m.Filtered = func() bool { return true }
+		},
+		status: Error, about: "capabilities", say: []string{"seccomp", "bpf(2)", "Docker", "--security-opt"}},
 	{name: "busy polling of copies", text: strings.Replace(twoPorts, "port2, ", "port2, busy_poll: true, ", 1),
 		spoil:  device(func(d *Device) { d.XDP &^= netdev.ZeroCopy }),
 		status: Error, about: "port2", say: []string{"6.13"}, fix: "busy_poll: false", at: "switch.yaml:5:32"},

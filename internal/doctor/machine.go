@@ -25,10 +25,11 @@ type Machine struct {
 	Write  func(path string) error           // whether this process may write to a directory; writes nothing
 	Socket func(family int) error            // whether sockets of a family are available
 	// whether a socket accepts buffers of a size, tried with a free hugepage
-	Buffer func(bytes int) error
-	Listen func(address string) error         // whether a TCP address is free to listen on
-	Device func(name string) (*Device, error) // in the network namespace of the calling thread
-	Poller func(cpu int) (process int)        // process of this program with a thread bound to a CPU; 0: none
+	Buffer   func(bytes int) error
+	Filtered func() bool                        // whether a system call filter refuses bpf(2) (afxdp.Filtered)
+	Listen   func(address string) error         // whether a TCP address is free to listen on
+	Device   func(name string) (*Device, error) // in the network namespace of the calling thread
+	Poller   func(cpu int) (process int)        // process of this program with a thread bound to a CPU; 0: none
 	// Spent returns how the longest-running of these threads has spent its time since it began:
 	// running, and ready to run while others had the CPU; 0: none, or not visible.
 	Spent func(cpu int) (ran, waited time.Duration)
@@ -50,13 +51,14 @@ func This(gap func(ctx context.Context, cpu int, length time.Duration) (worst ti
 			text, err := os.ReadFile(path)
 			return strings.TrimSpace(string(text)), err
 		},
-		Write:  mayWrite,
-		Socket: trySocket,
-		Buffer: tryBuffer,
-		Listen: tryListen,
-		Device: lookAt,
-		Poller: pollerOn,
-		Spent:  spentOn,
+		Write:    mayWrite,
+		Socket:   trySocket,
+		Buffer:   tryBuffer,
+		Filtered: afxdp.Filtered,
+		Listen:   tryListen,
+		Device:   lookAt,
+		Poller:   pollerOn,
+		Spent:    spentOn,
 		Gap: func(cpu int) (time.Duration, error) {
 			const length = 500 * time.Millisecond
 			return gap(context.Background(), cpu, length)

@@ -160,6 +160,8 @@ func capabilities(e *examination) {
 		}
 	}
 	switch {
+	case len(missing) == 0 && e.Filtered():
+		e.fail(subject, "", "%v", afxdp.ErrFiltered)
 	case e.inUserNamespace():
 		e.fail(subject, "", "this process is in a user namespace, as in a rootless container, and may not load XDP "+
 			"programs whatever its capabilities: run as root of the machine")

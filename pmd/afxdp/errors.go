@@ -31,6 +31,18 @@ var (
 	ErrTagsStripped = errors.New("the device strips VLAN tags")
 )
 
+// ErrFiltered means that a filter refuses bpf(2) whatever the capabilities.
+var ErrFiltered = errors.New("a system call filter (seccomp) forbids bpf(2), as the default profiles of Docker and " +
+	"podman do in older versions and without CAP_BPF or CAP_SYS_ADMIN: start the container with --security-opt " +
+	"seccomp=PROFILE, with a profile that allows bpf, or with seccomp=unconfined (systemd: SystemCallFilter=bpf)")
+
+// Filtered reports whether a system call filter refuses bpf(2) to the calling thread. The kernel
+// itself says of an unknown command that it is invalid, whatever the privileges.
+func Filtered() bool {
+	_, _, errno := unix.Syscall(unix.SYS_BPF, ^uintptr(0), 0, 0)
+	return errno != unix.EINVAL
+}
+
 // step is a step of Prepare or Open that the kernel can refuse.
 type step string
 
@@ -49,6 +61,11 @@ const (
 func refused(s step, err error) error {
 	say := func(kind error, advice string) error {
 		return fmt.Errorf("%s: %w (%w): %s", s, kind, err, advice)
+	}
+	if s == loadProgram && errors.Is(err, unix.EPERM) { // the library adds advice that is wrong since Linux 5.11
+		if err = unix.EPERM; Filtered() {
+			return fmt.Errorf("%s: %w (%w): %w", s, ErrPermission, err, ErrFiltered)
+		}
 	}
 	switch {
 	case errors.Is(err, unix.EAFNOSUPPORT):

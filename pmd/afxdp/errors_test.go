@@ -2,6 +2,7 @@ package afxdp
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -252,5 +253,27 @@ func TestBusyPollIsRefused(t *testing.T) {
 	}
 	if m := xdpOf(t, c.left, leftDevice); m != "" {
 		t.Errorf("its program is still attached (%s)", m)
+	}
+}
+
+// TestFiltered: an open that a filter of system calls stops names the filter, and not the limit of
+// locked memory.
+func TestFiltered(t *testing.T) {
+	c := newCable(t)
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good, as its filter stays
+		if Filtered() {
+			t.Error("filtered at first")
+		}
+		done <- c.left.Do(func() error {
+			refuseBPF(t)
+			_, err := Open(Config{Device: leftDevice, Memory: newMemory(t, 64*bufferSize), BufferSize: bufferSize})
+			return err
+		})
+	}()
+	err := <-done
+	if !errors.Is(err, ErrPermission) || !errors.Is(err, ErrFiltered) || strings.Contains(err.Error(), "MEMLOCK") {
+		t.Errorf("opened: %v", err)
 	}
 }
