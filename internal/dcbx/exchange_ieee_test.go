@@ -227,7 +227,7 @@ func TestPeerThatSwaps(t *testing.T) {
 	if s := show(0x08); s.State != dcbx.StateMismatch {
 		t.Fatalf("does not stand still: %+v", s)
 	}
-	for range 3 {
+	for range 6 {
 		show(0x08)
 	}
 	if s := show(0x08); s.State != dcbx.StatePeer || s.Operational.PFC.Priorities != 0x08 {
