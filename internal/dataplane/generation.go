@@ -329,13 +329,13 @@ func (w *Worker) succeed(p, old *port, now int64) {
 	p.driver, p.held, p.parked, p.txRing, p.drain = old.driver, old.held, old.parked, old.txRing, old.drain
 	p.filled, p.sending, p.inFlight = old.filled, old.sending, old.inFlight
 	p.returned, p.later, p.most, p.slack = old.returned, old.later, max(p.most, old.most), old.slack
-	if p.Watchdog.Action == old.Watchdog.Action && p.flow.watchdog != nil {
-		p.discarded, p.ignored = old.discarded, old.ignored
-	}
 	p.behind, p.left, p.heldSince, p.reads = old.behind, old.left, old.heldSince, old.reads
 	p.learnsFrom = old.learnsFrom
 	p.queues.TakeOver(old.queues)
 	p.flow.takeOver(&old.flow, now)
+	if dog := p.flow.watchdog; dog != nil {
+		w.act(p, dog.Storming())
+	}
 	p.gates()
 }
 

@@ -509,6 +509,56 @@ func TestOwnStallsAreNoStorm(t *testing.T) {
 	r.idle()
 }
 
+// TestActionOfAStorm reloads with another action while a priority is in a storm: the new action
+// applies at once, and ends with the storm.
+func TestActionOfAStorm(t *testing.T) {
+	for _, from := range []pfc.Action{pfc.Alert, pfc.Drop, pfc.Forward} {
+		for _, to := range []pfc.Action{pfc.Alert, pfc.Drop, pfc.Forward} {
+			r := stormRig(t, from)
+			r.pause(1, 1<<lossless, 4*stormTime)
+			r.run(2000)
+			r.send(0, data(0, 1, lossless, 60, 1))
+			r.run(2 * stormTime)
+			sent, lost := len(r.inboxes[1]), r.lost(drop.Storm)
+			if w := r.port(1).Watchdog; w.Storming != 1<<lossless || sent != oneIf(from == pfc.Forward) ||
+				int(lost) != oneIf(from == pfc.Drop) {
+				t.Fatalf("%v: storming %#x, %d frames arrived, %d dropped", from, w.Storming, sent, lost)
+			}
+			if from == pfc.Alert {
+				r.resume(1, 1<<lossless) // lets the frame go
+				r.run(200)
+				r.pause(1, 1<<lossless, 2*stormTime)
+				r.run(2000)
+				sent = len(r.inboxes[1])
+			}
+			r.regenerate(func(p *Params) { p.Ports[1].Watchdog.Action = to })
+			r.send(0, data(0, 1, lossless, 60, 2))
+			r.run(5000)
+			if len(r.inboxes[1])-sent != oneIf(to == pfc.Forward) ||
+				int(r.lost(drop.Storm)-lost) != oneIf(to == pfc.Drop) {
+				t.Errorf("%v, then %v: %d frames arrived, %d dropped", from, to, len(r.inboxes[1])-sent,
+					r.lost(drop.Storm)-lost)
+			}
+			r.run(6 * stormTime)
+			sent, lost = len(r.inboxes[1]), r.lost(drop.Storm)
+			r.send(0, data(0, 1, lossless, 60, 3))
+			r.run(5000)
+			if w := r.port(1).Watchdog; w.Storming != 0 || len(r.inboxes[1]) != sent+1 || r.lost(drop.Storm) != lost {
+				t.Errorf("%v, then %v: after the storm %d frames arrived, %d dropped", from, to, len(r.inboxes[1])-sent,
+					r.lost(drop.Storm)-lost)
+			}
+			r.idle()
+		}
+	}
+}
+
+func oneIf(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // TestStormedPortStaysSilent detects a storm while the stormed port's own group is in XOFF.
 func TestStormedPortStaysSilent(t *testing.T) {
 	r := stormRig(t, pfc.Drop)
