@@ -25,6 +25,8 @@ type ReceiverStats struct {
 type Receiver struct {
 	timers     timers
 	priorities uint8
+	resumed    uint8         // see Resumed
+	asked      [8]int64      // ns: when priority n is resumed if each XOFF prolongs the pause before it
 	stats      ReceiverStats // without PausedNS and History, which timers holds
 }
 
@@ -60,12 +62,18 @@ func (r *Receiver) note(now int64, n int, quanta uint16) {
 		r.stats.Ignored[n]++
 	case quanta == 0:
 		r.stats.XON[n]++
+		r.resumed |= bit
+		r.asked[n] = now
 	default:
 		r.stats.XOFF[n]++
 		if r.timers.paused&bit == 0 {
 			r.stats.Transitions[n]++
 			r.stats.LastPause[n] = now
+			if r.asked[n] < now {
+				r.resumed |= bit
+			}
 		}
+		r.asked[n] = max(r.asked[n], now) + pauseTime(quanta, r.timers.speed)
 	}
 }
 
@@ -78,19 +86,27 @@ func (r *Receiver) Paused(now int64) uint8 {
 	return r.timers.paused
 }
 
-// Changed returns the priorities that were paused or resumed since the last call, including those
-// whose pause ended and began again in between. Call Paused first.
-func (r *Receiver) Changed() uint8 { return r.timers.takeChanged() }
+// Resumed returns the priorities that received XON since the last call, or XOFF after a pause that
+// had run out, unless their XOFFs had asked for enough time: then the partner repeated them before
+// the pause ran out, but the loop was held up and read them after that.
+func (r *Receiver) Resumed() uint8 {
+	resumed := r.resumed
+	r.resumed = 0
+	return resumed
+}
 
 // Reset ends all pauses, because the link went down. The counters go on.
-func (r *Receiver) Reset(now int64) { r.timers.reset(now) }
+func (r *Receiver) Reset(now int64) {
+	r.timers.reset(now)
+	r.asked = [8]int64{}
+}
 
 // TakeOver makes r continue from old, which it replaces with other parameters: with the running
 // pauses, which keep their ends, and the counters. A priority that is no longer in Priorities is
 // resumed. r must be new; old must not be used afterwards.
 func (r *Receiver) TakeOver(now int64, old *Receiver) {
 	r.timers.takeOver(&old.timers)
-	r.stats = old.stats
+	r.resumed, r.asked, r.stats = old.resumed, old.asked, old.stats
 	r.timers.end(now, ^r.priorities)
 }
 

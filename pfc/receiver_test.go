@@ -408,3 +408,61 @@ func TestReceiverReset(t *testing.T) {
 		t.Errorf("after Reset: %d ns paused and %d frames, want 1000 and 1", s.PausedNS[3], s.Frames)
 	}
 }
+
+// TestResumed: XON resumes, and so does a pause that runs out before XOFF, unless the partner had
+// asked for enough time.
+func TestResumed(t *testing.T) {
+	const pause = 51_200 // ns of 1000 quanta at 10 Gbit/s
+	type events []struct {
+		at     int64
+		quanta uint16
+	}
+	const reset, takeOver = 1, 2
+	for name, c := range map[string]struct {
+		before events
+		do     int // after that
+		then   events
+		want   uint8
+	}{
+		"XOFF again":         {events{{0, 1000}}, 0, events{{pause - 1, 1000}}, 0},
+		"XOFF at the end":    {events{{0, 1000}}, 0, events{{pause, 1000}}, 0},
+		"XOFF after the end": {events{{0, 1000}}, 0, events{{pause + 1, 1000}}, 8},
+		"the end":            {events{{0, 1000}}, 0, nil, 0},
+		"XON":                {events{{0, 1000}}, 0, events{{20, 0}}, 8},
+		"XON and XOFF":       {events{{0, 1000}}, 0, events{{20, 0}, {20, 1000}}, 8},
+		"repeated, late":     {events{{0, 1000}, {pause / 2, 1000}}, 0, events{{2 * pause, 1000}}, 0},
+		"repeated, later":    {events{{0, 1000}, {pause / 2, 1000}}, 0, events{{2*pause + 1, 1000}}, 8},
+		"repeated, then XON": {events{{0, 1000}, {1, 1000}, {2, 0}, {2, 1000}}, 0, events{{pause + 3, 1000}}, 8},
+		"link down":          {events{{0, 1000}, {1, 1000}}, reset, events{{pause + 3, 1000}}, 8},
+		"reload":             {events{{0, 1000}, {1, 1000}}, takeOver, events{{pause + 3, 1000}}, 0},
+		"XON, reload":        {events{{0, 1000}}, takeOver, events{{20, 0}}, 8},
+	} {
+		r := newReceiver(t, 0xff, 10*gigabit)
+		receive := func(all events) {
+			for _, e := range all {
+				r.Receive(e.at, tell(3, e.quanta))
+			}
+		}
+		replace := func(now int64) {
+			old := r
+			r = newReceiver(t, 0xff, gigabit)
+			r.TakeOver(now, old)
+		}
+		receive(c.before)
+		r.Resumed()
+		switch c.do {
+		case reset:
+			r.Reset(10)
+		case takeOver:
+			replace(10)
+		}
+		receive(c.then)
+		replace(3 * pause)
+		if got := r.Resumed(); got != c.want {
+			t.Errorf("%s: resumed %08b, want %08b", name, got, c.want)
+		}
+		if r.Resumed() != 0 {
+			t.Errorf("%s: reported twice", name)
+		}
+	}
+}

@@ -49,26 +49,61 @@ func TestReceiverTakeOver(t *testing.T) {
 }
 
 // TestWatchdogTakeOver: storms continue, those of priorities that are no longer watched end, and
-// those held by hand stay.
+// those held by hand stay. A full bucket stays full, however large it is, and one that is no longer
+// watched is emptied.
 func TestWatchdogTakeOver(t *testing.T) {
-	p := WatchdogParams{Priorities: 0x18, Detection: 100, Restoration: 100, Action: Drop}
+	p := WatchdogParams{Priorities: 0x1c, Detection: 1000, Restoration: 1000, Action: Drop}
 	old := newWatchdog(t, p)
 	old.Override(0, 1)
-	old.Observe(0, Sight{Paused: 0x18, Waiting: 0x18})
-	if storming := old.Observe(100, Sight{Paused: 0x18, Waiting: 0x18}); storming != 0x19 {
+	watch(old, 0, 500, 5, Sight{Paused: 0x18, Waiting: 0x18})
+	if storming := watch(old, 500, 1000, 5, Sight{Paused: 0x1c, Waiting: 0x1c}); storming != 0x19 {
 		t.Fatalf("in a storm: %08b", storming)
 	}
-	p.Priorities, p.Detection, p.Action = 0x08, 1000, Alert
+	p.Priorities, p.Detection, p.Action = 0x08, 10_000, Alert
 	w := newWatchdog(t, p)
-	w.TakeOver(150, old)
+	w.TakeOver(1050, old)
 	if w.Storming() != 0x09 || w.Action() != Alert {
 		t.Fatalf("in a storm: %08b, action %v", w.Storming(), w.Action())
 	}
-	if s := w.Stats(200); s.StormNS != [8]int64{200, 0, 0, 100, 50} || s.Restorations[4] != 1 || s.Storms[3] != 1 {
+	if s := w.Stats(1100); s.StormNS != [8]int64{1100, 0, 0, 100, 50} || s.Restorations[4] != 1 || s.Storms[3] != 1 {
 		t.Errorf("%+v", s)
 	}
-	w.Observe(300, Sight{Changed: 0x08})
-	if storming := w.Observe(400, Sight{}); storming != 0x01 {
+	watch(w, 1050, 1100, 50, Sight{Paused: 0x1c, Waiting: 0x1c})
+	if storming := watch(w, 1100, 2099, 50, Sight{}); storming != 0x09 {
+		t.Errorf("%08b: the storm ended too early", storming)
+	}
+	if storming := w.Observe(2100, Sight{}); storming != 0x01 {
 		t.Errorf("after the storm: %08b, want the one by hand", storming)
+	}
+}
+
+// TestWatchdogTakeOverOfBuckets: a filled bucket is kept, unless its priority is not watched. A
+// partner that may have been open in a gap is excused after a takeover too.
+func TestWatchdogTakeOverOfBuckets(t *testing.T) {
+	stuck := Sight{Paused: 8, Waiting: 8}
+	for name, c := range map[string]struct {
+		between []uint8 // watched, one takeover each
+		gap     int64
+		want    int64 // ns in the bucket
+	}{
+		"watched":          {[]uint8{8}, 5, 505},
+		"not watched":      {[]uint8{0, 8}, 5, 0},
+		"excused in a gap": {[]uint8{8}, 6, 0},
+	} {
+		p := WatchdogParams{Detection: 1000, Restoration: 1000, Priorities: 8}
+		w := newWatchdog(t, p)
+		watch(w, 0, 500, 5, stuck)
+		w.Observe(500+c.gap, stuck)
+		for _, p.Priorities = range c.between {
+			next := newWatchdog(t, p)
+			next.TakeOver(500+c.gap, w)
+			w = next
+		}
+		now := 500 + c.gap
+		w.Observe(now, Sight{Paused: 8, Resumed: 8, Waiting: 8})
+		full := now + 1000 - c.want
+		if watch(w, now, full-1, 5, stuck) != 0 || w.Observe(full, stuck) != 8 {
+			t.Errorf("%s: the storm does not begin %d ns later", name, 1000-c.want)
+		}
 	}
 }

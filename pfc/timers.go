@@ -7,9 +7,8 @@ import (
 
 // timers are the pauses of the eight priorities in one direction of a link, and their history.
 type timers struct {
-	paused  uint8 // bit n: priority n was paused at the last expire, apply or reset
-	changed uint8 // bit n: priority n was paused or resumed since takeChanged
-	next    int64 // when the first of these pauses ends, or never
+	paused uint8 // bit n: priority n was paused at the last expire, apply or reset
+	next   int64 // when the first of these pauses ends, or never
 
 	speed   uint64 // bit/s
 	each    [8]timer
@@ -31,7 +30,7 @@ func (t *timers) expire(now int64) {
 		for n := range t.each {
 			if bit := uint8(1) << n; t.paused&bit != 0 && t.each[n].until == t.next {
 				t.paused &^= bit
-				t.note(Transition{At: t.next, Priority: uint8(n), Cause: Expired})
+				t.history.add(Transition{At: t.next, Priority: uint8(n), Cause: Expired})
 			}
 		}
 		t.schedule()
@@ -47,10 +46,10 @@ func (t *timers) apply(now, late int64, mask uint8, quanta *[8]uint16) {
 		switch {
 		case quanta[n] == 0 && t.paused&bit != 0:
 			t.paused &^= bit
-			t.note(Transition{At: now, Priority: uint8(n), Cause: XON})
+			t.history.add(Transition{At: now, Priority: uint8(n), Cause: XON})
 		case quanta[n] != 0 && t.paused&bit == 0:
 			t.paused |= bit
-			t.note(Transition{At: now, Priority: uint8(n), Cause: XOFF, Quanta: quanta[n]})
+			t.history.add(Transition{At: now, Priority: uint8(n), Cause: XOFF, Quanta: quanta[n]})
 		}
 		pause := pauseTime(quanta[n], t.speed)
 		if pause > 0 {
@@ -78,23 +77,11 @@ func (t *timers) end(now int64, mask uint8) {
 	t.expire(now)
 	for over := t.paused & mask; over != 0; over &= over - 1 {
 		n := bits.TrailingZeros8(over)
-		t.note(Transition{At: now, Priority: uint8(n), Cause: Reset})
+		t.history.add(Transition{At: now, Priority: uint8(n), Cause: Reset})
 		t.each[n].restart(now, 0)
 	}
 	t.paused &^= mask
 	t.schedule()
-}
-
-func (t *timers) note(e Transition) {
-	t.changed |= 1 << e.Priority
-	t.history.add(e)
-}
-
-// takeChanged returns the priorities that were paused or resumed since the last call.
-func (t *timers) takeChanged() uint8 {
-	changed := t.changed
-	t.changed = 0
-	return changed
 }
 
 // schedule sets next.

@@ -3,7 +3,9 @@ package pfc
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
+	"math/rand/v2"
 )
 
 // Action is what to do with a priority in a storm. The Watchdog only stores it; the dataplane
@@ -39,13 +41,13 @@ func (a Action) String() string {
 
 // WatchdogParams defines when a pause becomes a storm. SONiC, whose watchdog this one follows,
 // allows a detection time of 100 to 5000 ms and a restoration time of 100 to 60000 ms. Both must be
-// many times the loop's worst gap, since the watchdog does not see what happens between two
-// iterations.
+// many times the loop's usual gap: see gapShare.
 type WatchdogParams struct {
 	Priorities  uint8 // bit n: priority n is watched
-	Detection   int64 // ns that a priority is paused with frames to send, without sending any: a storm
-	Restoration int64 // ns without a pause that end a storm
+	Detection   int64 // ns that a priority is paused with frames to send: a storm
+	Restoration int64 // ns for which a partner must let frames out until a storm ends
 	Action      Action
+	Seed        uint64 // of the jitter that lengthens Detection by up to 1/jitterShare; 0: none
 }
 
 // WatchdogStats counts since NewWatchdog. Indices are priorities. While a storm lasts, Storms is 1
@@ -71,41 +73,56 @@ type StormEvent struct {
 // which stops all senders to it, and then all senders to those. The Watchdog judges each priority
 // separately, by what it sees in each iteration of the loop.
 //
-// A priority is suspected from the moment that it is paused and has frames to send, until it sends
-// one or has none left. Only time in which it is paused counts. XON followed by XOFF before the
-// next iteration does not end a pause, so a partner can't evade detection with bursts of both. Time
-// in which the priority may send but sends nothing does not count, since something else holds it
-// up, such as other queues or a full TX ring. When that time adds up to more than 1/openShare of
-// Detection, the pause is not the cause, and suspicion starts over.
+// Each priority has a leaky bucket. Time in which the priority is paused and has frames to send
+// fills it. Time in which it is not paused drains it, openShare times as fast, whether or not it
+// sends anything: what else holds it up is not the partner's fault. A pause without frames does
+// neither. Detection fills the bucket, and a full bucket is a storm. So a partner that lets frames
+// out for more than 1/openShare of the time is never in a storm, and one that lets them out for
+// less is, however it divides that time. XON counts for nothing by itself, only by the time until
+// the next XOFF.
 //
-// A storm ends when the partner has not paused the priority for Restoration. XOFF restarts that
-// time even if XON follows before the next iteration, so storms do not flap. The state of the queue
-// can't end a storm, since it depends on the action.
+// A storm ends when the priority is not paused and its bucket has not been full for Restoration. In
+// a storm any pause fills the bucket, since the state of the queue depends on the action.
+//
+// An iteration counts for the time until the next one. If that is long, the loop was held up, and
+// does not know what happened meanwhile: see gapShare.
+//
+// Switches in a circle that stop each other see their storms begin at the same time. One that drops
+// its frames resumes the others, so the jitter lets one be the first.
 type Watchdog struct {
-	attention uint8 // counting | storming: observed even if not paused
+	attention uint8 // stuck | storming, and those whose bucket is not empty: observed even if not paused
 	watched   uint8
 
 	storming uint8
-	held     uint8    // bit n: held manually; a subset of storming
-	counting uint8    // bit n: priority n is suspected or, in a storm, not paused
-	since    [8]int64 // ns: when that began; for a suspected priority, plus the time that does not count
-	open     [8]int64 // ns in which a suspected priority could have sent
-	last     int64    // ns: the last observe
-	began    [8]int64 // ns: when the storm began, if storming
+	held     uint8 // bit n: held manually; a subset of storming
+
+	stuck   uint8 // at last: paused with frames to send, or in a storm
+	paused  uint8 // at last
+	resumed uint8 // Sight.Resumed of all observes at last
+	last    int64 // ns: the last observe
+	doubt   int64 // ns: frames that arrived in a gap are read by then
+
+	bucket [8]int64 // ns, 0 to full
+	full   [8]int64 // ns: Detection with jitter, drawn anew after each storm
+	calm   [8]int64 // ns that the bucket has not been full, if storming
+	began  [8]int64 // ns: when the storm began, if storming
 
 	detection, restoration int64
-	openMost, gapMost      int64 // ns; see openShare
+	gapMost                int64 // ns; see gapShare
 	action                 Action
+	jitter                 *rand.Rand    // nil: none
 	stats                  WatchdogStats // without Storming, Held and the running storms' part of StormNS
 }
 
-// These are fractions of Detection. A suspected priority may have been able to send for 1/openShare
-// of it. If a priority was resumed and paused again between two iterations, the time between them
-// counts as paused if it is at most 1/gapShare of Detection; such a storm takes that many
-// iterations to detect.
 const (
-	openShare = 100
-	gapShare  = 16
+	openShare   = 100
+	jitterShare = 16
+	// gapShare bounds the time between two iterations that fills a bucket: 1/gapShare of Detection.
+	// So a storm takes at least that many iterations to detect. A longer time is a gap: the loop
+	// was held up. If the partner resumed the priority in it and paused it again, it may have done
+	// so for nearly all of the gap, which empties the bucket. What arrived in a gap was read in the
+	// iteration before it, if that was held up, or is read after it, in at most as much time again.
+	gapShare = 200
 )
 
 // NewWatchdog returns a watchdog that has seen no storm. It fails if a duration is not positive or
@@ -117,10 +134,25 @@ func NewWatchdog(p WatchdogParams) (*Watchdog, error) {
 	if p.Action > Forward {
 		return nil, fmt.Errorf("pfc: watchdog action %d: choose Alert, Drop or Forward", uint8(p.Action))
 	}
-	return &Watchdog{
+	w := &Watchdog{
 		watched: p.Priorities, detection: p.Detection, restoration: p.Restoration, action: p.Action,
-		openMost: p.Detection / openShare, gapMost: p.Detection / gapShare,
-	}, nil
+		gapMost: p.Detection / gapShare, doubt: math.MinInt64,
+	}
+	if p.Seed != 0 {
+		w.jitter = rand.New(rand.NewPCG(p.Seed, 0))
+	}
+	for n := range w.full {
+		w.empty(n)
+	}
+	return w, nil
+}
+
+// empty empties the bucket of priority n and draws its size.
+func (w *Watchdog) empty(n int) {
+	w.bucket[n], w.full[n] = 0, w.detection
+	if w.jitter != nil {
+		w.full[n] += w.jitter.Int64N(w.detection/jitterShare + 1)
+	}
 }
 
 // Action returns the action for the priorities that Observe returns.
@@ -132,12 +164,12 @@ func (w *Watchdog) Storming() uint8 { return w.storming }
 // Sight is the state of a port's priorities in an iteration of the loop, one bit each.
 type Sight struct {
 	Paused  uint8 // by the link partner: Receiver.Paused, never masked
-	Changed uint8 // paused or resumed since the last Observe: Receiver.Changed
+	Resumed uint8 // since the last Observe, perhaps paused again: Receiver.Resumed
 	Waiting uint8 // with frames in the queue
-	Sent    uint8 // with frames sent since the last Observe
 }
 
-// Observe returns the priorities in a storm. Call it once per iteration of the loop.
+// Observe returns the priorities in a storm. Call it once per iteration of the loop, or more often
+// if the state may change within one.
 func (w *Watchdog) Observe(now int64, s Sight) (stormed uint8) {
 	if s.Paused&s.Waiting&w.watched|w.attention == 0 {
 		return 0
@@ -145,65 +177,93 @@ func (w *Watchdog) Observe(now int64, s Sight) (stormed uint8) {
 	return w.observe(now, s)
 }
 
-// Idle reports whether no priority is in a storm or suspected. As long as none is paused either,
-// Observe need not be called; the next call may include or omit what changed and was sent in
+// Idle reports whether no priority is in a storm and no bucket is filled. As long as none is paused
+// either, Observe need not be called; the next call may include or omit what was resumed in
 // between.
 func (w *Watchdog) Idle() bool { return w.attention == 0 }
 
 // observe is Observe when there is something to look at.
 func (w *Watchdog) observe(now int64, s Sight) uint8 {
-	elapsed := now - w.last
+	elapsed, excused := now-w.last, uint8(0)
 	w.last = now
-	waiting := s.Waiting & w.watched &^ w.storming
-	suspected := w.stillSuspected(elapsed, waiting&^s.Sent, &s)
-	calm := w.storming &^ (s.Paused | w.held)
-	goesOn := suspected | w.counting&calm&^s.Changed
-	w.counting = goesOn | waiting&s.Paused | calm
-	for begins := w.counting &^ goesOn; begins != 0; begins &= begins - 1 {
-		n := bits.TrailingZeros8(begins)
-		w.since[n], w.open[n] = now, 0
+	if w.attention == 0 { // nothing has been looked at, so no time counts, and what was resumed is unknown
+		elapsed, w.resumed = 0, allPriorities
 	}
-	for counting := goesOn; counting != 0; counting &= counting - 1 {
-		n := bits.TrailingZeros8(counting)
-		switch counted := now - w.since[n]; {
-		case suspected&(1<<n) != 0 && counted >= w.detection:
-			w.begin(now, n, false)
-		case calm&(1<<n) != 0 && counted >= w.restoration:
-			w.end(now, n, false)
-		}
+	if elapsed > w.gapMost || w.resumed|s.Resumed != 0 {
+		excused = w.doubts(now, elapsed, s.Resumed)
 	}
-	w.attention = w.counting | w.storming
+	counted := min(elapsed, w.gapMost)
+	filled, full := w.account(elapsed, counted, excused)
+	if full|w.storming != 0 {
+		filled &^= w.judge(now, counted, full, &s)
+	}
+	w.paused, w.stuck = s.Paused, s.Paused&w.watched&(s.Waiting|w.storming)
+	w.attention = w.stuck | filled | w.storming
 	return w.storming
 }
 
-// stillSuspected returns the suspected priorities that remain so after elapsed ns. stuck is the
-// priorities that have frames and sent none in that time.
-//
-// A priority that is paused now counts as paused all that time, with one exception: if it was
-// resumed during a long gap of the loop, it may have been so for most of the gap, which is not the
-// partner's fault.
-func (w *Watchdog) stillSuspected(elapsed int64, stuck uint8, s *Sight) (still uint8) {
-	still = w.counting & stuck
-	for suspected := still; suspected != 0; suspected &= suspected - 1 {
-		n := bits.TrailingZeros8(suspected)
-		bit := uint8(1) << n
+// doubts returns the priorities that the partner may have resumed for nearly all of the time since
+// the last observe, and notes those that it has resumed now.
+func (w *Watchdog) doubts(now, elapsed int64, resumed uint8) (excused uint8) {
+	if elapsed > w.gapMost {
+		excused, w.doubt = w.resumed, max(w.doubt, now+elapsed)
+	}
+	if now <= w.doubt {
+		excused |= resumed
+	}
+	if elapsed > 0 {
+		w.resumed = 0
+	}
+	w.resumed |= resumed
+	return excused
+}
+
+// account fills and drains the buckets, and returns which of them are not empty, and which full.
+func (w *Watchdog) account(elapsed, counted int64, excused uint8) (filled, full uint8) {
+	for left := w.attention; left != 0; left &= left - 1 {
+		n := bits.TrailingZeros8(left) % 8
+		bit, ns := uint8(1)<<n, w.bucket[n]
 		switch {
-		case s.Paused&bit == 0:
-			w.since[n] += elapsed
-			if w.open[n] += elapsed; w.open[n] > w.openMost {
-				still &^= bit
-			}
-		case s.Changed&bit != 0 && elapsed > w.gapMost:
-			w.since[n] += elapsed
+		case excused&bit != 0:
+			ns = 0
+		case w.stuck&bit != 0:
+			ns = min(ns+counted, w.full[n])
+		case w.paused&bit == 0:
+			ns = max(ns-openShare*elapsed, 0)
+		}
+		w.bucket[n] = ns
+		if ns > 0 {
+			filled |= bit
+		}
+		if ns == w.full[n] {
+			full |= bit
 		}
 	}
-	return still
+	return filled, full
+}
+
+// judge begins and ends storms, and returns which have ended.
+func (w *Watchdog) judge(now, counted int64, full uint8, s *Sight) (ended uint8) {
+	for left := full | w.storming; left != 0; left &= left - 1 {
+		n := bits.TrailingZeros8(left)
+		bit := uint8(1) << n
+		if w.calm[n] += counted; full&bit != 0 {
+			w.calm[n] = 0
+		}
+		switch {
+		case w.storming&bit == 0 && s.Paused&s.Waiting&bit != 0:
+			w.begin(now, n, false)
+		case w.storming&^(w.held|s.Paused)&bit != 0 && w.calm[n] >= w.restoration:
+			w.end(now, n, false)
+			ended |= bit
+		}
+	}
+	return ended
 }
 
 // begin starts a storm.
 func (w *Watchdog) begin(now int64, n int, manual bool) {
 	w.storming |= 1 << n
-	w.counting &^= 1 << n
 	w.began[n] = now
 	w.stats.Storms[n]++
 	w.stats.History.add(StormEvent{At: now, Priority: uint8(n), Storming: true, Manual: manual})
@@ -212,7 +272,7 @@ func (w *Watchdog) begin(now int64, n int, manual bool) {
 // end ends a storm.
 func (w *Watchdog) end(now int64, n int, manual bool) {
 	w.storming &^= 1 << n
-	w.counting &^= 1 << n
+	w.empty(n)
 	w.stats.StormNS[n] += now - w.began[n]
 	w.stats.Restorations[n]++
 	w.stats.History.add(StormEvent{At: now, Priority: uint8(n), Manual: manual})
@@ -222,6 +282,9 @@ func (w *Watchdog) end(now int64, n int, manual bool) {
 // link partner does, until a call without them ends it at once. If the partner still pauses them,
 // detection then starts over. Other priorities' storms are not affected.
 func (w *Watchdog) Override(now int64, priorities uint8) {
+	if w.attention == 0 {
+		w.last = now
+	}
 	for press := priorities &^ w.storming; press != 0; press &= press - 1 {
 		w.begin(now, bits.TrailingZeros8(press), true)
 	}
@@ -229,20 +292,27 @@ func (w *Watchdog) Override(now int64, priorities uint8) {
 		w.end(now, bits.TrailingZeros8(release), true)
 	}
 	w.held = priorities
-	w.attention = w.counting | w.storming
+	w.attention |= w.storming
 }
 
 // TakeOver makes w continue from old, which it replaces with other parameters: with its storms, its
-// suspicions and the counters. The storm of a priority that is no longer watched ends, unless it is
+// buckets and the counters. The storm of a priority that is no longer watched ends, unless it is
 // held manually. w must be new; old must not be used afterwards.
 func (w *Watchdog) TakeOver(now int64, old *Watchdog) {
-	w.storming, w.held, w.counting, w.began, w.stats = old.storming, old.held, old.counting, old.began, old.stats
-	w.since, w.open, w.last = old.since, old.open, old.last
-	for over := w.storming &^ (w.watched | w.held); over != 0; over &= over - 1 {
-		w.end(now, bits.TrailingZeros8(over), false)
+	w.storming, w.held, w.began, w.calm, w.stats = old.storming, old.held, old.began, old.calm, old.stats
+	w.attention, w.stuck, w.paused, w.resumed = old.attention, old.stuck&w.watched, old.paused, old.resumed
+	w.last, w.doubt = old.last, old.doubt
+	for n, ns := range old.bucket {
+		if w.bucket[n] = min(ns, w.full[n]); ns == old.full[n] {
+			w.bucket[n] = w.full[n]
+		}
 	}
-	w.counting &= w.watched
-	w.attention = w.counting | w.storming
+	for off := w.attention &^ w.watched; off != 0; off &= off - 1 {
+		n := bits.TrailingZeros8(off)
+		if w.empty(n); (w.storming&^w.held)>>n&1 != 0 {
+			w.end(now, n, false)
+		}
+	}
 }
 
 // Reset ends all storms except those held manually, because the link went down: the next partner
@@ -251,7 +321,9 @@ func (w *Watchdog) Reset(now int64) {
 	for over := w.storming &^ w.held; over != 0; over &= over - 1 {
 		w.end(now, bits.TrailingZeros8(over), false)
 	}
-	w.counting = 0
+	for n := range w.bucket {
+		w.empty(n)
+	}
 	w.attention = w.storming
 }
 

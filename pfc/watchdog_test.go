@@ -2,6 +2,7 @@ package pfc
 
 import (
 	"cmp"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -43,8 +44,7 @@ func pausing(mask uint8, from, to int64) (a []arrival) {
 }
 
 // loop is a 10G port that iterates at random intervals of up to 1 ms. Its queues always have frames
-// unless waiting says otherwise, and an iteration sends some of each priority that is neither
-// paused nor starved. It applies the watchdog's action.
+// unless waiting says otherwise. It applies the watchdog's action.
 type loop struct {
 	now      int64
 	random   *rand.Rand
@@ -52,8 +52,6 @@ type loop struct {
 	watchdog *Watchdog
 	arrivals []arrival // to come, in order
 	waiting  uint8
-	starved  uint8 // priorities that something other than a pause keeps from sending
-	sent     uint8 // since the last iteration
 	dropped  uint8 // priorities whose frames are dropped, so none wait
 }
 
@@ -78,10 +76,9 @@ func (l *loop) step() uint8 {
 		l.receiver.Receive(l.now, &l.arrivals[0].f)
 		l.arrivals = l.arrivals[1:]
 	}
-	sight := Sight{Paused: l.receiver.Paused(l.now), Changed: l.receiver.Changed(), Waiting: l.waiting &^ l.dropped,
-		Sent: l.sent}
-	stormed := l.watchdog.Observe(l.now, sight)
-	l.sent = sight.Waiting &^ (sight.Paused | l.starved)
+	stormed := l.watchdog.Observe(l.now, Sight{
+		Paused: l.receiver.Paused(l.now), Resumed: l.receiver.Resumed(), Waiting: l.waiting &^ l.dropped,
+	})
 	if l.watchdog.Action() == Drop {
 		l.dropped = stormed
 	}
@@ -154,25 +151,6 @@ func TestLongPauseIsNoStorm(t *testing.T) {
 	}
 }
 
-// TestSendingIsNoStorm: a priority that is paused in every iteration but sends a frame now and then
-// is slow, not in a storm. When it stops sending, the time counts from the last frame.
-func TestSendingIsNoStorm(t *testing.T) {
-	w := newWatchdog(t, WatchdogParams{Priorities: 0xff, Detection: 1000, Restoration: 1000})
-	for now := int64(0); now <= 10_000; now += 10 {
-		s := Sight{Paused: 0x0c, Waiting: 0x08}
-		if now%500 == 0 {
-			s.Changed, s.Sent = 0x08, 0x08
-		}
-		if w.Observe(now, s) != 0 {
-			t.Fatalf("storm at %d", now)
-		}
-	}
-	s := Sight{Paused: 0x0c, Changed: 0x04, Waiting: 0x08}
-	if w.Observe(10_999, s) != 0 || w.Observe(11_000, s) != 0x08 {
-		t.Error("the storm does not begin 1000 ns after the last frame")
-	}
-}
-
 // bursts returns the frames f, sent together, repeatedly and at random intervals of at most most
 // ns.
 func (l *loop) bursts(from, to, most int64, f ...Frame) (a []arrival) {
@@ -222,62 +200,142 @@ func TestXONThatXOFFFollows(t *testing.T) {
 	}
 }
 
-// TestXOFFThatXONFollows: in a storm, XOFF restarts the restoration time, even if XON follows
-// before the next iteration. Outside a storm it has no effect.
+// TestXOFFThatXONFollows: XOFF has no effect, in a storm or outside one, if XON follows at once.
 func TestXOFFThatXONFollows(t *testing.T) {
 	for _, action := range actions {
 		l := newLoop(t, 3, action)
 		const calm, last = 2 * detection, 2*detection + 20*restoration
 		l.arrivals = append(pausing(0x08, 0, calm), l.bursts(calm, last, restoration-2*millisecond, xoff3, xon3)...)
-		final := l.arrivals[len(l.arrivals)-1].at
 		l.arrivals = append(l.arrivals, l.bursts(last+2*restoration, last+20*restoration, restoration/2, xoff3,
 			xon3)...)
 		l.runUntil(last + 20*restoration)
 		e := l.events()
-		if len(e) != 2 || e[1].At < final+restoration || e[1].At > final+restoration+2*millisecond {
-			t.Errorf("%v: the last XOFF of the storm at %d, %+v", action, final, e)
+		if len(e) != 2 || e[1].At < calm+restoration || e[1].At > calm+restoration+2*millisecond {
+			t.Errorf("%v: the last pause of the storm ended at %d, %+v", action, calm, e)
 		}
 	}
 }
 
-// TestBriefXON: XON for one iteration, in which nothing can be sent since others have the TX ring,
-// does not end suspicion, as long as these add up to no more than a hundredth of Detection since
-// the last frame.
-func TestBriefXON(t *testing.T) {
-	w := newWatchdog(t, WatchdogParams{Priorities: 0xff, Detection: 10_000, Restoration: 1000})
-	for now := int64(-5000); now < 10_100; now += 10 {
-		s := Sight{Paused: 0x08, Waiting: 0x08}
-		switch {
-		case (now+5000)%1000 == 500:
-			s = Sight{Changed: 0x08, Waiting: 0x08}
-		case now == 0:
-			s.Sent = 0x08
+// watch has w see the same from from to to, in iterations of step ns, the last possibly shorter. It
+// returns the priorities in a storm.
+func watch(w *Watchdog, from, to, step int64, s Sight) (stormed uint8) {
+	for now := from; ; now = min(now+step, to) {
+		if stormed = w.Observe(now, s); now == to {
+			return stormed
 		}
-		if w.Observe(now, s) != 0 {
-			t.Fatalf("storm at %d", now)
-		}
-	}
-	if w.Observe(10_100, Sight{Paused: 0x08, Waiting: 0x08}) != 0x08 {
-		t.Error("no storm after 10,000 ns of pause and 100 ns without")
 	}
 }
 
-// TestStarvedIsNoStorm: a priority is paused and resumed but sends nothing for another reason:
-// other queues go first, it has no credit, or the TX ring is full.
-func TestStarvedIsNoStorm(t *testing.T) {
-	for _, open := range []int64{3, 10, 50, 90} { // percent of the time
-		for seed := range uint64(20) {
-			l := newLoop(t, seed, Drop)
-			l.starved = 0x08
-			const period = 100 * millisecond
-			for from := int64(0); from < 100*detection; from += period {
-				l.arrivals = append(l.arrivals, pausing(0x08, from, from+period*(100-open)/100)...)
+// TestDrip: a partner that resumes for one iteration, just before a pause would be a storm, is
+// found all the same. The storm lasts as long as it does so.
+func TestDrip(t *testing.T) {
+	const iteration, second = 50_000, 1000 * millisecond
+	for _, closed := range []int64{50, 150, 199} {
+		w := newWatchdog(t, WatchdogParams{Priorities: 8, Detection: detection, Restoration: restoration, Action: Drop})
+		for now, stop := int64(0), int64(0); now < 10*second; now += iteration {
+			s := Sight{Paused: 8, Waiting: 8}
+			if now-stop >= closed*millisecond {
+				s, stop = Sight{Resumed: 8, Waiting: 8}, now
 			}
-			l.runUntil(100 * detection)
-			if e := l.events(); len(e) != 0 {
-				t.Errorf("resumed for %d %% of the time, seed %d: %+v", open, seed, e)
-			}
+			w.Observe(now, s)
 		}
+		if s := w.Stats(10 * second); s.Storms[3] != 1 || s.StormNS[3] < 10*second-2*detection {
+			t.Errorf("closed for %d ms: %+v", closed, s)
+		}
+	}
+}
+
+// TestShare: a partner that stops a priority for 100 times as long as it lets it run never makes a
+// storm; for a nanosecond longer, it does at last.
+func TestShare(t *testing.T) {
+	for extra, storms := range []uint64{0, 1} {
+		w := newWatchdog(t, WatchdogParams{Priorities: 8, Detection: 1000, Restoration: 1000})
+		now := int64(0)
+		for range 2000 {
+			closed := now + 3*openShare + int64(extra)
+			watch(w, now, closed, 5, Sight{Paused: 8, Waiting: 8})
+			now = closed + 3
+			w.Observe(closed, Sight{Waiting: 8})
+		}
+		if s := w.Stats(now); s.Storms[3] != storms {
+			t.Errorf("%d ns longer: %d storms, want %d", extra, s.Storms[3], storms)
+		}
+	}
+}
+
+// TestGapCounts: what a gap counts, at the boundaries. The time for which the priority is paused
+// without a gap tells how full its bucket was.
+func TestGapCounts(t *testing.T) {
+	const filled = 500 // ns of 1000, in iterations of 5 ns
+	stuck, xon := Sight{Paused: 8, Waiting: 8}, Sight{Paused: 8, Resumed: 8, Waiting: 8}
+	open, empty := Sight{Waiting: 8}, Sight{Paused: 8}
+	type iteration struct {
+		after int64 // ns
+		Sight
+	}
+	for name, c := range map[string]struct {
+		seen []iteration
+		want int64 // ns in the bucket
+	}{
+		"no gap":                   {[]iteration{{5, stuck}}, filled + 5},
+		"no gap, XON and XOFF":     {[]iteration{{5, xon}}, filled + 5},
+		"gap":                      {[]iteration{{6, stuck}}, filled + 5},
+		"gap, XON and XOFF":        {[]iteration{{6, xon}}, 0},
+		"XON and XOFF, gap":        {[]iteration{{0, xon}, {6, stuck}}, 0},
+		"XON and XOFF, pass, gap":  {[]iteration{{0, xon}, {0, stuck}, {6, stuck}}, 0},
+		"XON and XOFF before, gap": {[]iteration{{0, xon}, {1, stuck}, {6, stuck}}, filled + 6},
+		"gap, XON read late":       {[]iteration{{6, stuck}, {5, stuck}, {1, xon}}, 0},
+		"gap, XON after that":      {[]iteration{{6, stuck}, {5, stuck}, {2, xon}}, filled + 12},
+		"long gap, short gap, XON": {[]iteration{{20, stuck}, {6, stuck}, {5, stuck}, {5, xon}}, 0},
+		"open in a gap":            {[]iteration{{2, open}, {6, stuck}}, 0},
+		"open":                     {[]iteration{{0, open}, {2, stuck}}, filled - 200},
+		"no frames":                {[]iteration{{0, empty}, {100, stuck}}, filled},
+	} {
+		w := newWatchdog(t, WatchdogParams{Priorities: 8, Detection: 1000, Restoration: 1000})
+		watch(w, 0, filled, 5, stuck)
+		now := int64(filled)
+		for _, i := range c.seen {
+			now += i.after
+			w.Observe(now, i.Sight)
+		}
+		full := now + 1000 - c.want
+		if watch(w, now, full-1, 5, stuck) != 0 || w.Observe(full, stuck) != 8 {
+			t.Errorf("%s: the storm does not begin %d ns later", name, 1000-c.want)
+		}
+	}
+}
+
+// TestPauseOfDetection: a pause that ends, or whose last frame is dropped, when its bucket is full
+// is no storm. One that goes on is, as soon as frames wait again.
+func TestPauseOfDetection(t *testing.T) {
+	for _, end := range []Sight{{Waiting: 8}, {Paused: 8}} {
+		w := newWatchdog(t, WatchdogParams{Priorities: 8, Detection: 1000, Restoration: 100})
+		watch(w, 0, 995, 5, Sight{Paused: 8, Waiting: 8})
+		if w.Observe(1000, end) != 0 {
+			t.Errorf("a storm, though it ended with %+v", end)
+		}
+		if want := end.Paused; w.Observe(1001, Sight{Paused: 8, Waiting: 8}) != want {
+			t.Errorf("after %+v: want %08b", end, want)
+		}
+	}
+}
+
+// TestIdleWatchdog: a watchdog is idle as soon as a storm has ended, and the time in which it was
+// idle is no gap.
+func TestIdleWatchdog(t *testing.T) {
+	w := newWatchdog(t, WatchdogParams{Priorities: 8, Detection: 1000, Restoration: 100})
+	watch(w, 0, 1000, 5, Sight{Paused: 8, Waiting: 8})
+	watch(w, 1000, 1005, 5, Sight{}) // half empty
+	if watch(w, 1005, 1200, 5, Sight{Paused: 8}) != 8 || w.Idle() {
+		t.Fatal("no storm, or idle in one")
+	}
+	if w.Observe(1200, Sight{}) != 0 || !w.Idle() {
+		t.Error("a storm, or not idle after one")
+	}
+	w.Override(1_000_000, 1)
+	resumed := Sight{Paused: 8, Resumed: 8, Waiting: 8}
+	if watch(w, 1_000_000, 1_000_999, 5, resumed) != 1 || w.Observe(1_001_000, resumed) != 9 {
+		t.Error("after Override, a partner that sends XON and XOFF is not found in time")
 	}
 }
 
@@ -285,10 +343,10 @@ func TestStarvedIsNoStorm(t *testing.T) {
 // iteration and sends nothing for long. The priority was resumed in each of these gaps, for an
 // unknown time.
 func TestGapIsNoStorm(t *testing.T) {
-	for _, gap := range []int64{63, 100, 999, 5000} {
+	for _, gap := range []int64{6, 63, 100, 999, 5000} {
 		w := newWatchdog(t, WatchdogParams{Priorities: 0xff, Detection: 1000, Restoration: 1000})
 		for now := int64(0); now < 100_000; now += gap {
-			if w.Observe(now, Sight{Paused: 0x08, Changed: 0x08, Waiting: 0x08}) != 0 {
+			if w.Observe(now, Sight{Paused: 0x08, Resumed: 0x08, Waiting: 0x08}) != 0 {
 				t.Fatalf("gaps of %d ns: storm at %d", gap, now)
 			}
 		}
@@ -315,19 +373,17 @@ func TestEmptyQueueIsNoStorm(t *testing.T) {
 	}
 }
 
-// TestAllEightDoNotFlap: a partner puts all priorities into a storm at once, and then forgets some
-// refreshes of each priority, for less than the restoration time. Each priority has one storm and
-// one restoration.
+// TestAllEightDoNotFlap: a partner puts all priorities into a storm at once, and then resumes each
+// of them now and then, for too short a time. Each priority has one storm and one restoration.
 func TestAllEightDoNotFlap(t *testing.T) {
 	for _, action := range actions {
 		l := newLoop(t, 42, action)
 		const calm, noisy = 2 * detection, 2*detection + 20*restoration
 		l.arrivals = pausing(0xff, 0, calm)
 		for n := range 8 {
-			for at := int64(calm); at < noisy; at += l.random.Int64N(restoration - 10*millisecond) {
-				quanta := uint16(l.random.UintN(65536))
-				l.arrivals = append(l.arrivals, arrival{at, *tell(n, quanta)},
-					arrival{at + millisecond, *tell(n, 65535)})
+			l.arrivals = append(l.arrivals, pausing(1<<n, calm, noisy)...)
+			for at := int64(calm); at < noisy; at += restoration + l.random.Int64N(restoration) {
+				l.arrivals = append(l.arrivals, arrival{at, *tell(n, 0)}, arrival{at + millisecond, *tell(n, 65535)})
 			}
 		}
 		slices.SortStableFunc(l.arrivals, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
@@ -376,8 +432,7 @@ func TestCountersNeverStop(t *testing.T) {
 // TestUnwatchedPriorities: they never storm.
 func TestUnwatchedPriorities(t *testing.T) {
 	w := newWatchdog(t, WatchdogParams{Priorities: 0x18, Detection: 1000, Restoration: 1000})
-	w.Observe(0, Sight{Paused: 0xff, Waiting: 0xff})
-	if got := w.Observe(1000, Sight{Paused: 0xff, Waiting: 0xff}); got != 0x18 {
+	if got := watch(w, 0, 1000, 5, Sight{Paused: 0xff, Waiting: 0xff}); got != 0x18 {
 		t.Errorf("in a storm: %08b, want 00011000", got)
 	}
 }
@@ -386,9 +441,8 @@ func TestUnwatchedPriorities(t *testing.T) {
 // time, and leaves it at once when released. Other priorities are not affected.
 func TestOverride(t *testing.T) {
 	w := newWatchdog(t, WatchdogParams{Priorities: 0x08, Detection: 1000, Restoration: 1000})
-	w.Observe(0, Sight{Paused: 0x08, Waiting: 0x08})
-	w.Observe(1000, Sight{Paused: 0x08, Waiting: 0x08}) // 3 storms on its own
-	w.Override(1100, 0x21)                              // 0 and 5, not watched
+	watch(w, 0, 1000, 5, Sight{Paused: 0x08, Waiting: 0x08}) // 3 storms on its own
+	w.Override(1100, 0x21)                                   // 0 and 5, not watched
 	for _, now := range []int64{1100, 5000, 1_000_000} {
 		if got := w.Observe(now, Sight{Paused: 0x08}); got != 0x29 {
 			t.Errorf("at %d: %08b, want 00101001", now, got)
@@ -406,7 +460,7 @@ func TestOverride(t *testing.T) {
 	if got := w.Observe(4_000_000, Sight{Paused: 0x08, Waiting: 0x08}); got != 0 {
 		t.Errorf("let go: %08b", got)
 	}
-	if w.Observe(4_000_999, Sight{Paused: 0x08, Waiting: 0x08}) != 0 ||
+	if watch(w, 4_000_000, 4_000_999, 5, Sight{Paused: 0x08, Waiting: 0x08}) != 0 ||
 		w.Observe(4_001_000, Sight{Paused: 0x08, Waiting: 0x08}) != 0x08 {
 		t.Error("let go while paused: detection must start from the beginning")
 	}
@@ -427,14 +481,14 @@ func TestOverride(t *testing.T) {
 // hand.
 func TestWatchdogReset(t *testing.T) {
 	w := newWatchdog(t, WatchdogParams{Priorities: 0xff, Detection: 1000, Restoration: 1000})
-	w.Observe(0, Sight{Paused: 0x01, Waiting: 0x01})
-	w.Observe(1000, Sight{Paused: 0x03, Waiting: 0x03}) // 0 is in a storm, 1 is suspected
+	watch(w, 0, 900, 5, Sight{Paused: 0x01, Waiting: 0x01})
+	watch(w, 900, 1000, 5, Sight{Paused: 0x03, Waiting: 0x03}) // 0 is in a storm, 1 has a filled bucket
 	w.Override(1000, 0x80)
 	w.Reset(1500)
 	if got := w.Observe(2000, Sight{Paused: 0x03, Waiting: 0x03}); got != 0x80 {
 		t.Errorf("after Reset: %08b, want only what is held", got)
 	}
-	if w.Observe(2999, Sight{Paused: 0x03, Waiting: 0x03}) != 0x80 ||
+	if watch(w, 2000, 2999, 5, Sight{Paused: 0x03, Waiting: 0x03}) != 0x80 ||
 		w.Observe(3000, Sight{Paused: 0x03, Waiting: 0x03}) != 0x83 {
 		t.Error("after Reset detection must start from the beginning")
 	}
@@ -462,87 +516,89 @@ func TestWatchdogParams(t *testing.T) {
 	}
 }
 
-// watchdogModel keeps everything that was observed, and searches it for a stretch that is long
-// enough.
+// watchdogModel is the rule for one priority at a time, with booleans and without shortcuts.
 type watchdogModel struct {
 	params         WatchdogParams
-	samples        []sample
-	fresh          [8]int // the first sample since priority n's last event or Reset
+	last           sample // that was looked at
+	then           uint8  // resumed at the time of last, in whatever sample
+	doubt          int64
+	bucket, calm   [8]int64
 	storming, held uint8
+	awake          bool // something was begun or ended by hand since last
 	events         []StormEvent
 }
 
 type sample struct {
 	at int64
 	Sight
+	storming uint8
 }
 
-// calm returns for how long up to now priority n has not been paused, without a break; -1 if it is
-// paused now.
-func (m *watchdogModel) calm(n int) int64 {
-	for i := m.fresh[n]; i < len(m.samples); i++ {
-		if m.unbroken(n, m.samples[i:]) {
-			return m.samples[len(m.samples)-1].at - m.samples[i].at
-		}
-	}
-	return -1
+// stuck reports whether priority n is stopped in a sample.
+func (m *watchdogModel) stuck(s *sample, n int) bool {
+	return (s.Paused&m.params.Priorities&(s.Waiting|s.storming))>>n&1 == 1
 }
 
-func (m *watchdogModel) unbroken(n int, stretch []sample) bool {
-	for i, s := range stretch {
-		if s.Paused>>n&1 == 1 || s.Changed>>n&1 == 1 && i > 0 { // a change at the first sample came before the stretch
+func (m *watchdogModel) idle() bool {
+	for n := range 8 {
+		if m.bucket[n] > 0 || m.stuck(&m.last, n) {
 			return false
 		}
 	}
-	return true
-}
-
-// stopped returns for how long priority n has been paused since it was first paused with frames to
-// send and has sent none.
-func (m *watchdogModel) stopped(n int) (counted int64) {
-	suspected, open := false, int64(0)
-	for i := m.fresh[n]; i < len(m.samples); i++ {
-		s := m.samples[i]
-		paused, changed, waiting, sent := s.Paused>>n&1 == 1, s.Changed>>n&1 == 1, s.Waiting>>n&1 == 1, s.Sent>>n&1 == 1
-		if !suspected || !waiting || sent {
-			suspected, counted, open = paused && waiting, 0, 0
-			continue
-		}
-		ns := s.at - m.samples[i-1].at
-		switch {
-		case !paused:
-			open += ns
-			suspected = open <= m.params.Detection/100
-		case !changed || ns <= m.params.Detection/16:
-			counted += ns
-		}
-	}
-	if !suspected {
-		return 0
-	}
-	return counted
+	return m.storming == 0 && !m.awake
 }
 
 func (m *watchdogModel) change(at int64, n int, byHand bool) {
 	m.storming ^= 1 << n
-	m.events = append(m.events, StormEvent{at, uint8(n), m.storming>>n&1 == 1, byHand})
-	m.fresh[n] = len(m.samples)
+	storming := m.storming>>n&1 == 1
+	m.events = append(m.events, StormEvent{at, uint8(n), storming, byHand})
+	if m.calm[n] = 0; !storming {
+		m.bucket[n] = 0
+	}
 }
 
 func (m *watchdogModel) observe(s sample) uint8 {
-	m.samples = append(m.samples, s)
+	ns, most := s.at-m.last.at, m.params.Detection/200
+	if m.idle() {
+		if s.Paused&s.Waiting&m.params.Priorities == 0 {
+			return 0
+		}
+		ns, m.then = 0, 0xff
+	}
+	if ns > most {
+		m.doubt = max(m.doubt, s.at+ns)
+	}
 	for n := range 8 {
-		watched, storming, held := m.params.Priorities>>n&1 == 1, m.storming>>n&1 == 1, m.held>>n&1 == 1
-		if storming && !held && m.calm(n) >= m.params.Restoration ||
-			!storming && watched && m.stopped(n) >= m.params.Detection {
+		switch {
+		case ns > most && m.then>>n&1 == 1, s.at <= m.doubt && s.Resumed>>n&1 == 1:
+			m.bucket[n] = 0
+		case m.last.Paused>>n&1 == 0:
+			m.bucket[n] = max(m.bucket[n]-100*ns, 0)
+		case m.stuck(&m.last, n):
+			m.bucket[n] = min(m.bucket[n]+min(ns, most), m.params.Detection)
+		}
+		full, paused, waiting := m.bucket[n] == m.params.Detection, s.Paused>>n&1 == 1, s.Waiting>>n&1 == 1
+		if m.calm[n] += min(ns, most); full {
+			m.calm[n] = 0
+		}
+		switch storming, held := m.storming>>n&1 == 1, m.held>>n&1 == 1; {
+		case !storming && full && paused && waiting, storming && !held && !paused && m.calm[n] >= m.params.Restoration:
 			m.change(s.at, n, false)
 		}
 	}
+	if ns > 0 {
+		m.then = 0
+	}
+	m.then |= s.Resumed
+	m.last, m.last.storming, m.awake = s, m.storming, false
 	return m.storming
 }
 
 // override begins all storms before it ends any, as the order of events shows.
 func (m *watchdogModel) override(now int64, priorities uint8) {
+	if m.idle() {
+		m.last.at = now
+	}
 	for n := range 8 {
 		if priorities>>n&1 == 1 && m.storming>>n&1 == 0 {
 			m.change(now, n, true)
@@ -553,6 +609,7 @@ func (m *watchdogModel) override(now int64, priorities uint8) {
 			m.change(now, n, true)
 		}
 	}
+	m.awake = m.awake || m.held != priorities
 	m.held = priorities
 }
 
@@ -561,8 +618,8 @@ func (m *watchdogModel) reset(now int64) {
 		if m.storming>>n&1 == 1 && m.held>>n&1 == 0 {
 			m.change(now, n, false)
 		}
-		m.fresh[n] = len(m.samples)
 	}
+	m.bucket, m.last.Sight, m.awake = [8]int64{}, Sight{}, false
 }
 
 // stats replays the events.
@@ -593,17 +650,13 @@ func TestWatchdogModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := WatchdogParams{
 			Priorities:  rapid.Uint8().Draw(t, "watched"),
-			Detection:   rapid.OneOf(rapid.Int64Range(1, 50), rapid.Int64Range(100, 1000)).Draw(t, "detection"),
-			Restoration: rapid.Int64Range(1, 50).Draw(t, "restoration"),
+			Detection:   rapid.OneOf(rapid.Int64Range(1, 200), rapid.Int64Range(200, 2000)).Draw(t, "detection"),
+			Restoration: rapid.Int64Range(1, 2000).Draw(t, "restoration"),
 		}
-		w, m := newWatchdog(t, p), watchdogModel{params: p}
+		w, m := newWatchdog(t, p), watchdogModel{params: p, doubt: math.MinInt64}
 		s := sample{at: rapid.Int64Range(-1e12, 1e12).Draw(t, "start")}
-		observe := func(t *rapid.T) {
-			s.at += rapid.OneOf(rapid.Int64Range(0, 20), rapid.Int64Range(0, p.Detection/2)).Draw(t, "ns")
-			s.Paused ^= rarely(t, "paused or not")
-			s.Waiting ^= rarely(t, "waiting or not")
-			s.Changed = rarely(t, "changed")
-			s.Sent = rarely(t, "sent")
+		look := func(t *rapid.T, ns int64) {
+			s.at += ns
 			want := m.observe(s)
 			if s.Paused == 0 && w.Idle() && rapid.Bool().Draw(t, "left out") {
 				if want != 0 {
@@ -613,6 +666,17 @@ func TestWatchdogModel(t *testing.T) {
 			}
 			if got := w.Observe(s.at, s.Sight); got != want {
 				t.Fatalf("%+v: in a storm %08b, want %08b", s, got, want)
+			}
+		}
+		observe := func(t *rapid.T) {
+			s.Paused ^= rarely(t, "paused or not")
+			s.Waiting ^= rarely(t, "waiting or not")
+			s.Resumed = rarely(t, "resumed")
+			ns := rapid.OneOf(rapid.Int64Range(0, 20), rapid.Int64Range(0, p.Detection/2)).Draw(t, "ns")
+			look(t, ns)
+			s.Resumed &= rarely(t, "resumed all the time")
+			for range rapid.SampledFrom([]int{0, 0, 3, 100, 190, 199, 200, 201}).Draw(t, "iterations") {
+				look(t, p.Detection/200)
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -644,12 +708,12 @@ func TestWatchdogModel(t *testing.T) {
 }
 
 func TestWatchdogAllocatesNothing(t *testing.T) {
-	w := newWatchdog(t, WatchdogParams{Priorities: 0xff, Detection: 1000, Restoration: 1000})
+	w := newWatchdog(t, WatchdogParams{Priorities: 0xff, Detection: 1000, Restoration: 900, Seed: 1})
 	var now int64
 	if allocs := testing.AllocsPerRun(100, func() {
-		for _, paused := range []uint8{0x18, 0x18, 0, 0} {
-			w.Observe(now, Sight{Paused: paused, Waiting: 0xff})
-			now += 1000
+		for _, paused := range []uint8{0x18, 0} {
+			watch(w, now, now+1100, 5, Sight{Paused: paused, Waiting: 0xff})
+			now += 1100
 		}
 		w.Stats(now)
 	}); allocs != 0 || w.Stats(now).Storms[3] < 100 {

@@ -30,7 +30,6 @@ import (
 type Scheduler struct {
 	arena   *Arena
 	backlog uint8         // bit n is set while queue n has frames
-	sent    uint8         // bit n: Dequeue has taken frames out of queue n since TakeSent
 	port    shaper        // of the port's rate
 	groups  level         // the first decision: which group
 	within  [Queues]level // the second, for each group: which of its queues
@@ -152,7 +151,6 @@ func (s *Scheduler) TakeOver(old *Scheduler) {
 	s.port.takeOver(&old.port)
 	s.limits.takeOver(&old.limits)
 	s.queues = old.queues
-	s.sent = old.sent
 	if s.sameMembers(old) {
 		s.backlog = old.backlog
 		s.groups.takeOver(&old.groups, s.longest)
@@ -278,9 +276,6 @@ func (s *Scheduler) send(group, queue uint8, budget int, out []uint32) (frames, 
 	q.head = id
 	q.frames -= frames
 	q.bytes -= bytes
-	if frames > 0 {
-		s.sent |= 1 << (queue % Queues)
-	}
 	if q.frames > 0 {
 		within.spend(queue, sent, next)
 		s.groups.spend(group, sent, next)
@@ -320,11 +315,3 @@ func (s *Scheduler) Bytes(queue int) int { return s.queues[queue].bytes }
 
 // Backlogged returns the queues that have frames: bit n is queue n.
 func (s *Scheduler) Backlogged() uint8 { return s.backlog }
-
-// TakeSent returns the queues from which Dequeue has taken frames since the last TakeSent: bit n is
-// queue n.
-func (s *Scheduler) TakeSent() uint8 {
-	sent := s.sent
-	s.sent = 0
-	return sent
-}

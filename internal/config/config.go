@@ -149,8 +149,8 @@ const (
 // Watchdog is how pause storms are detected and handled.
 type Watchdog struct {
 	Action      WatchdogAction
-	Detection   time.Duration // a storm: paused for this long with frames to send, and none sent
-	Restoration time.Duration // its end: not paused for this long
+	Detection   time.Duration // a storm: paused for this long with frames to send
+	Restoration time.Duration // its end: frames may leave again for this long
 }
 
 // ForwardingMode is how the egress port is determined.

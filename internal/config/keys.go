@@ -214,10 +214,10 @@ var watchdogKeys = []key[Watchdog]{
 		choice(WatchdogAlert, WatchdogDrop, WatchdogForward, WatchdogOff),
 		func(w *Watchdog) *WatchdogAction { return &w.Action }),
 	optional("detection", "200ms", "a CoS is in a storm if it was paused for this time "+
-		"while it had frames to send, and sent none",
+		"while it had frames to send; time without a pause makes up for 100 times as much",
 		duration("100ms", "5s"), func(w *Watchdog) *time.Duration { return &w.Detection }),
-	optional("restoration", "200ms", "a storm ends when the peer has not paused the CoS for this time; "+
-		"each XOFF restarts the time",
+	optional("restoration", "200ms", "a storm ends when the peer has let the CoS send "+
+		"for this time, at least 1 % of it",
 		duration("100ms", "60s"), func(w *Watchdog) *time.Duration { return &w.Restoration }),
 }
 

@@ -13,7 +13,7 @@ func (w *Worker) guard(p *port, now int64) {
 		return
 	}
 	w.act(p, dog.Observe(now, pfc.Sight{
-		Paused: paused, Changed: p.flow.receiver.Changed(), Waiting: p.queues.Backlogged(), Sent: p.queues.TakeSent(),
+		Paused: paused, Resumed: p.flow.receiver.Resumed(), Waiting: p.queues.Backlogged(),
 	}))
 }
 

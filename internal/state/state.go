@@ -302,8 +302,8 @@ type Buffers struct {
 type Watchdog struct {
 	CoS           []int  `json:"cos" help:"CoS values that it watches"`
 	Action        string `json:"action" help:"Action: alert, drop or forward"`
-	DetectionNS   int64  `json:"detection_ns" help:"A class is in a storm after it was paused for this time while it had frames to send and sent none"`
-	RestorationNS int64  `json:"restoration_ns" help:"A storm ends after the class was not paused for this time"`
+	DetectionNS   int64  `json:"detection_ns" help:"A class is in a storm after it was paused for this time while it had frames to send; time without a pause makes up for 100 times as much"`
+	RestorationNS int64  `json:"restoration_ns" help:"A storm ends after the peer has let the class send for this time, at least 1 % of it"`
 }
 
 // Transition is the start or the end of a pause of a CoS.
