@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -212,7 +213,7 @@ func newPort(c *config.Port, number int) *port {
 }
 
 func (s *Switch) build() error {
-	p, err := params.Of(s.config, s.memory)
+	p, err := s.paramsOf(s.config)
 	if err != nil {
 		return err
 	}
@@ -221,6 +222,16 @@ func (s *Switch) build() error {
 	}
 	s.fsb = fsb.New(s.log, s.plane, s.captureRefusal)
 	return nil
+}
+
+// paramsOf returns the parameters of a configuration. The watchdogs of a process and of its
+// neighbours get different seeds.
+func (s *Switch) paramsOf(c *config.Config) (dataplane.Params, error) {
+	p, err := params.WithRings(c, s.memory, s.ring)
+	for i := range p.Ports {
+		p.Ports[i].Watchdog.Seed = rand.Uint64()
+	}
+	return p, err
 }
 
 // Run runs the switch until ctx is done, then drains it and restores the devices. It touches

@@ -7,7 +7,6 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
-	"sluice/internal/params"
 	"sluice/internal/units"
 )
 
@@ -143,7 +142,7 @@ func (s *Switch) onLinks(file *config.Config, facts map[string]config.LinkFacts)
 		err = Follow(next, s.config)
 	}
 	if err == nil {
-		_, err = params.WithRings(next, s.memory, s.ring)
+		_, err = s.paramsOf(next)
 	}
 	return next, err
 }

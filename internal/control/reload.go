@@ -9,7 +9,6 @@ import (
 	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
-	"sluice/internal/params"
 )
 
 // Reload changes over to another configuration while frames are forwarded. It returns nil when all
@@ -76,7 +75,7 @@ func (s *Switch) change(f fitting) (came []*port, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := params.WithRings(next, s.memory, s.ring)
+	p, err := s.paramsOf(next)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ const (
 	detection, restoration = 100 * time.Millisecond, 100 * time.Millisecond
 	// late is how late the watchdog may usually be. It looks every iteration, microseconds apart,
 	// but the worker may lose its CPU for a while, and a frame takes time to reach its queue.
-	late = 10 * time.Millisecond
+	late = 10*time.Millisecond + detection/16 // with jitter
 
 	// short is a pause too short for a storm.
 	short = int64(detection) / 2 / quantumNS // quanta
