@@ -138,9 +138,12 @@ func (w *world) join(p *peer, wire *mem.Wire) error {
 }
 
 // drawSending draws how much a port's driver takes for sending: parts as they came, or only full
-// buffers; and a TX ring of any size, down to one with room for a single longest frame.
+// buffers; and a TX ring of any size, down to one with room for a single longest frame. A frame may
+// always have two parts: a link with one says that it receives no frame of several, but the wire
+// delivers such frames even if a full buffer would hold the longest.
 func (w *world) drawSending(link *dataplane.Link, p *dataplane.PortParams) {
-	link.Parts = pick(w.rng, pmd.MaxParts, max(1, (p.MaxFrame+w.config.Memory.BufferSize-1)/w.config.Memory.BufferSize))
+	size := w.config.Memory.BufferSize
+	link.Parts = pick(w.rng, pmd.MaxParts, max(2, (p.MaxFrame+size-1)/size))
 	if least := dataplane.ControlBuffers + max(1, p.Parts); w.rng.IntN(3) == 0 {
 		link.TXRing = min(link.TXRing, least+w.rng.IntN(32))
 	}
