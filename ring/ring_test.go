@@ -114,9 +114,11 @@ func TestModel(t *testing.T) {
 			},
 			"pop": func(t *rapid.T) {
 				n, fits := draw(t, len(model))
-				dst := make([]uint64, max(0, n))
-				if got := r.Pop(dst); got != fits || !slices.Equal(dst[:got], model[:fits]) {
-					t.Fatalf("Pop(%d): %d %v, want %v", n, got, dst, model[:fits])
+				const untouched = math.MaxUint64
+				dst := slices.Repeat([]uint64{untouched}, max(0, n))
+				want := append(slices.Clone(model[:fits]), dst[fits:]...) // nothing from free slots
+				if got := r.Pop(dst); got != fits || !slices.Equal(dst, want) {
+					t.Fatalf("Pop(%d): %d %v, want %d %v", n, got, dst, fits, want)
 				}
 				model = model[fits:]
 			},
