@@ -120,15 +120,21 @@ func TestXONOffset(t *testing.T) {
 	check(t, m)
 }
 
-// TestXONOffsetOfAStaticShare: the limit is 14 cells, reserved and share together; XON is 5 below
-// it.
+// TestXONOffsetOfAStaticShare: the limit is 14 cells, reserved and share together. XON is at the
+// offset below it, or at 3 if that is more; without an offset, it is at 3.
 func TestXONOffsetOfAStaticShare(t *testing.T) {
-	m := onePort(t, 100, GroupParams{Lossless: true, Reserved: 4, Share: 10, Headroom: 6, XON: 3, XONOffset: 5})
-	m.Admit(0, 3, 15)
-	for held := 14; held >= 9; held-- {
-		m.Release(0, 3, 1)
-		if xoff := m.Congested(0) != 0; xoff != (held > 9) {
-			t.Fatalf("%d cells held: XOFF %t, want XON at 9", held, xoff)
+	for offset := range 15 {
+		xon := max(3, 14-offset)
+		if offset == 0 {
+			xon = 3
+		}
+		m := onePort(t, 100, GroupParams{Lossless: true, Reserved: 4, Share: 10, Headroom: 6, XON: 3, XONOffset: offset})
+		m.Admit(0, 3, 15)
+		for held := 14; held >= 0; held-- {
+			m.Release(0, 3, 1)
+			if xoff := m.Congested(0) != 0; xoff != (held > xon) {
+				t.Fatalf("offset %d, %d cells held: XOFF %t, want XON at %d", offset, held, xoff, xon)
+			}
 		}
 	}
 }

@@ -162,6 +162,31 @@ func TestQueueLimit(t *testing.T) {
 	check(t, m)
 }
 
+// TestQueueAsAWhole: HasRoom and EnqueueAll take exactly what fits, and a refusal changes nothing.
+func TestQueueAsAWhole(t *testing.T) {
+	p := Params{CellSize: 160, Cells: 1, Queues: []QueuePoolParams{{Cells: 100}}, Ports: make([]PortParams, 1)}
+	p.Ports[0].Queues[2].Limit, p.Ports[0].Queues[4].Alpha = 50, AlphaUnit // which is 50 of 100
+	for _, queue := range []int{2, 4} {
+		m := newManager(t, p)
+		for _, c := range []struct {
+			cells int
+			fits  bool
+		}{{51, false}, {40, true}, {11, false}, {10, true}, {1, false}} {
+			before := m.Queue(0, queue)
+			if got := m.HasRoom(0, queue, c.cells); got != c.fits {
+				t.Errorf("queue %d holds %d cells; room for %d: %t, want %t", queue, before.Used, c.cells, got, c.fits)
+			}
+			if got := m.EnqueueAll(0, queue, 0, c.cells); got != c.fits {
+				t.Errorf("queue %d holds %d cells and takes %d: %t, want %t", queue, before.Used, c.cells, got, c.fits)
+			}
+			if after := m.Queue(0, queue); !c.fits && after != before {
+				t.Errorf("queue %d: a refusal changed %+v to %+v", queue, before, after)
+			}
+		}
+		check(t, m)
+	}
+}
+
 func TestGivingBackTooMuchPanics(t *testing.T) {
 	m := onePort(t, 100, GroupParams{Lossless: true, Reserved: 1, Share: 1, Headroom: 1})
 	m.Admit(0, 3, 3)
@@ -179,31 +204,6 @@ func TestGivingBackTooMuchPanics(t *testing.T) {
 			}()
 			call()
 		})
-	}
-}
-
-// TestCheckNotices damages the accounts of a busy manager in each way that Check must detect.
-func TestCheckNotices(t *testing.T) {
-	for name, damage := range map[string]func(*Manager){
-		"a shared cell leaked":              func(m *Manager) { m.pools[0].free-- },
-		"a shared cell too many":            func(m *Manager) { m.pools[0].free++ },
-		"a cell of headroom leaked":         func(m *Manager) { m.pools[0].headroom-- },
-		"a cell of an egress pool leaked":   func(m *Manager) { m.egress[0].free-- },
-		"a group holding less than nothing": func(m *Manager) { m.groups[3].used = -1 },
-		"a group beyond its limit":          func(m *Manager) { m.groups[3].used++; m.pools[0].free-- },
-		"headroom beyond its limit":         func(m *Manager) { m.groups[3].headroom += 4; m.pools[0].headroom -= 4 },
-		"headroom in use without XOFF":      func(m *Manager) { m.congested[0] = 0 },
-		"XOFF in a lossy group":             func(m *Manager) { m.congested[0] |= 1 },
-		"a queue holding less than nothing": func(m *Manager) { m.queues[3].used = -1 },
-		"groups holding more than the pool": func(m *Manager) { m.cells = 5 },
-	} {
-		m := onePort(t, 100, GroupParams{Lossless: true, Reserved: 4, Share: 10, Headroom: 6})
-		m.Admit(0, 3, 17)
-		check(t, m)
-		damage(m)
-		if m.Check() == nil {
-			t.Errorf("%s goes unnoticed", name)
-		}
 	}
 }
 
@@ -487,6 +487,47 @@ func TestBatchPastShare(t *testing.T) {
 		if !dynamic && a != b || b.Headroom < a.Headroom || one.Congested(port)&^together.Congested(port) != 0 {
 			t.Fatalf("one by one %+v, together %+v", a, b)
 		}
+	})
+}
+
+// TestBatchAtADynamicLimit: of frames that need headroom, a group's own cells are as many as the
+// limit allows that holds when it has taken them; the others are headroom.
+func TestBatchAtADynamicLimit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		shared, reserved := rapid.IntRange(1, 60).Draw(t, "shared"), rapid.IntRange(0, 6).Draw(t, "reserved")
+		alpha := rapid.SampledFrom([]int{1, 32, AlphaUnit / 2, AlphaUnit, 8 * AlphaUnit}).Draw(t, "alpha")
+		others := rapid.IntRange(0, shared).Draw(t, "held by others")
+		p := Params{CellSize: 160, Cells: 200, Pools: []PoolParams{{Shared: shared}}, Ports: make([]PortParams, 1)}
+		p.Ports[0].Groups[0] = GroupParams{Lossless: true, Reserved: reserved, Alpha: alpha, Headroom: 60}
+		p.Ports[0].Groups[1] = GroupParams{Share: shared}
+		m := newManager(t, p)
+		m.Admit(0, 1, others)
+		m.Admit(0, 0, rapid.IntRange(1, 30).Draw(t, "held"))
+		want := m.Group(0, 0)
+		batch := rapid.IntRange(1, 30).Draw(t, "batch")
+		if m.AdmitAll(0, 0, batch) {
+			return
+		}
+		if !m.AdmitPastShare(0, 0, batch) {
+			t.Fatalf("%d cells are refused: %+v", batch, want)
+		}
+		for range batch {
+			own := want.Reserved + want.Shared + 1
+			free := shared - others - max(own-reserved, 0)
+			switch {
+			case own <= reserved:
+				want.Reserved++
+			case free >= 0 && own <= reserved+free*alpha/AlphaUnit:
+				want.Shared++
+			default:
+				want.Headroom++
+			}
+		}
+		got := m.Group(0, 0)
+		if got.Reserved != want.Reserved || got.Shared != want.Shared || got.Headroom != want.Headroom {
+			t.Fatalf("a batch of %d: %+v, want %+v", batch, got, want)
+		}
+		check(t, m)
 	})
 }
 

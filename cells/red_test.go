@@ -64,6 +64,21 @@ func TestREDProbability(t *testing.T) {
 	})
 }
 
+// TestREDAtItsEnds: at Min no frame is marked, nor below Max if the probability is 0. At Max and
+// probability 1, each is.
+func TestREDAtItsEnds(t *testing.T) {
+	const n = 1 << 20 // chances are in 2^-16
+	for _, c := range []struct {
+		depth       int
+		probability float64
+		want        float64
+	}{{10, 1, 0}, {15, 0, 0}, {20, 0, 0}, {20, 1, 1}, {21, 0, 1}} {
+		if got := share(redQueue(t, REDParams{Min: 10, Max: 20, Probability: c.probability}, c.depth), n); got != c.want {
+			t.Errorf("depth %d, probability %v from 10 to 20: %v marked, want %v", c.depth, c.probability, got, c.want)
+		}
+	}
+}
+
 // TestREDSmoothing: a short burst is not congestion, a long one is. After n frames the smoothed
 // depth is within (1 - 2^-s)^n of the actual one.
 func TestREDSmoothing(t *testing.T) {

@@ -194,6 +194,9 @@ func TestParts(t *testing.T) {
 	ask("alone, all that is left, little as it is", 0, 20, 1, 5)
 	ask("no room", 1, 1, 1, 0)
 	m.Dequeue(0, 0, 0, 55)
+	if m.HasRoom(0, 0, 1) {
+		t.Error("a contested queue has room for anyone")
+	}
 	ask("a port that has half of it less five, of two", 0, 20, 1, 0) // less than a lump
 	ask("another, its half", 1, 60, 1, 50)
 	m.Dequeue(0, 0, 1, 50)

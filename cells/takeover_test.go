@@ -243,6 +243,8 @@ func TestPoolsKeepTheirWatermarks(t *testing.T) {
 		{[]string{"a", "b", "c"}, []string{"c", "new", "a"}, []int{30, 0, 10}},
 		{[]string{"", "", ""}, []string{"", ""}, []int{10, 20}},
 		{[]string{"", ""}, []string{"a", ""}, []int{0, 20}},
+		{[]string{"a", ""}, []string{"", ""}, []int{0, 20}},
+		{[]string{""}, []string{"", ""}, []int{10, 0}},
 	} {
 		m, err := NewManager(params(c.before...))
 		if err != nil {

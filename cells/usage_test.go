@@ -1,0 +1,154 @@
+package cells
+
+import (
+	"slices"
+	"testing"
+)
+
+// checked returns an idle manager of two ports. Group 3 of each may hold 4 + 15 + 6 cells, of a
+// pool with 20 shared cells and 8 of headroom. Queue 3 has a static limit of 10, queue 4 a dynamic
+// one of a pool of 20.
+func checked(t *testing.T) *Manager {
+	p := Params{CellSize: 160, Cells: 100, Pools: []PoolParams{{Shared: 20, Headroom: 8}},
+		Queues: []QueuePoolParams{{Cells: 20}}, Ports: make([]PortParams, 2)}
+	for i := range p.Ports {
+		p.Ports[i].Groups[3] = GroupParams{Lossless: true, Reserved: 4, Share: 15, Headroom: 6}
+		p.Ports[i].Queues[3].Limit, p.Ports[i].Queues[4].Alpha = 10, 8*AlphaUnit
+	}
+	return newManager(t, p)
+}
+
+// TestCheckNotices damages an account in each way that Check must detect. All other accounts agree
+// with the damaged one, so no other rule can detect it.
+func TestCheckNotices(t *testing.T) {
+	const other = Priorities + 3 // group and queue 3 of the second port
+	for name, damage := range map[string]func(m *Manager, p, e *pool){
+		"a group holding less than nothing":    func(m *Manager, _, _ *pool) { m.groups[3].used = -1 },
+		"headroom of less than nothing":        func(m *Manager, p, _ *pool) { m.groups[3].headroom = -1; p.headroom++ },
+		"a group beyond its limit":             func(m *Manager, p, _ *pool) { m.groups[3].used = 4 + 16; p.free -= 16 },
+		"a shared cell leaked":                 func(_ *Manager, p, _ *pool) { p.free-- },
+		"a shared cell too many":               func(_ *Manager, p, _ *pool) { p.free++ },
+		"a cell of headroom leaked":            func(_ *Manager, p, _ *pool) { p.headroom-- },
+		"a cell of headroom too many":          func(_ *Manager, p, _ *pool) { p.headroom++ },
+		"a cell of an egress pool leaked":      func(_ *Manager, _, e *pool) { e.free-- },
+		"a cell of an egress pool too many":    func(_ *Manager, _, e *pool) { e.free++ },
+		"cells of rivals that hold nothing":    func(_ *Manager, p, _ *pool) { p.held++ },
+		"headroom in use without XOFF":         func(m *Manager, p, _ *pool) { m.groups[3].headroom++; p.headroom-- },
+		"XOFF in a lossy group":                func(m *Manager, _, _ *pool) { m.congested[0] = 1 },
+		"a queue holding less than its frames": func(m *Manager, _, _ *pool) { m.held[3*m.ports]++ },
+		"a port holding less than nothing": func(m *Manager, _, _ *pool) {
+			m.held[3*m.ports], m.held[3*m.ports+1] = 1, -1
+		},
+		"a queue beyond its limit": func(m *Manager, _, _ *pool) { m.queues[3].used, m.held[3*m.ports] = 11, 11 },
+		"headroom beyond its limit": func(m *Manager, p, _ *pool) {
+			m.groups[3].headroom, m.congested[0] = 7, 1<<3
+			p.headroom -= 7
+		},
+		"a pool overdrawn": func(m *Manager, p, _ *pool) {
+			m.groups[3].used, m.groups[other].used = 4+15, 4+6
+			p.free -= 21
+		},
+		"a pool's headroom overdrawn": func(m *Manager, p, _ *pool) {
+			m.groups[3].headroom, m.groups[other].headroom = 6, 3
+			m.congested[0], m.congested[1] = 1<<3, 1<<3
+			p.headroom -= 9
+		},
+		"an egress pool overdrawn": func(m *Manager, _, e *pool) {
+			m.queues[4].used, m.held[4*m.ports] = 21, 21
+			e.free -= 21
+		},
+		"more in use than there is": func(m *Manager, _, _ *pool) { m.groups[3].used, m.cells = 4, 3 },
+	} {
+		m := checked(t)
+		check(t, m)
+		if damage(m, &m.pools[0], &m.egress[0]); m.Check() == nil {
+			t.Errorf("%s goes unnoticed", name)
+		}
+	}
+}
+
+// TestCheckAllows: an account that is exactly at its limit is sound.
+func TestCheckAllows(t *testing.T) {
+	m := checked(t)
+	for port, cells := range []int{4 + 15 + 6, 4 + 5 + 2} { // all that both may hold together
+		if r := m.Admit(port, 3, 4+15); port == 0 && r != Admitted {
+			t.Fatal(r)
+		}
+		for m.Admit(port, 3, 1) == Admitted {
+		}
+		if u := m.Group(port, 3); u.Reserved+u.Shared+u.Headroom != cells {
+			t.Fatalf("port %d: %+v, want %d cells", port, u, cells)
+		}
+	}
+	for queue := 3; queue <= 4; queue++ {
+		for m.Enqueue(0, queue, 1, 1) == Admitted {
+		}
+	}
+	check(t, m)
+	m.cells = m.InUse()
+	check(t, m)
+	m.cells--
+	if m.Check() == nil {
+		t.Error("a cell more in use than there is goes unnoticed")
+	}
+}
+
+// TestForgetWatermarks forgets the peaks and maxima of one port. Those of the ports beside it stay.
+func TestForgetWatermarks(t *testing.T) {
+	p := Params{CellSize: 160, Cells: 3 * Priorities * 20, Ports: make([]PortParams, 3)}
+	for i := range p.Ports {
+		for priority := range Priorities {
+			p.Ports[i].Groups[priority] = GroupParams{Lossless: true, Share: 10, Headroom: 10}
+		}
+	}
+	m := newManager(t, p)
+	each := func(do func(port, priority int)) {
+		for i := range 3 * Priorities {
+			do(i/Priorities, i%Priorities)
+		}
+	}
+	for _, cells := range []int{17, 14} { // the maxima, and then the peaks
+		m.ClearWatermarks()
+		each(func(port, priority int) {
+			m.Admit(port, priority, cells)
+			m.Enqueue(port, priority, 0, cells)
+			m.Release(port, priority, cells)
+			m.Dequeue(port, priority, 0, cells)
+		})
+	}
+	each(func(port, priority int) {
+		if priority == 5 {
+			m.Admit(port, priority, 12)
+			m.Enqueue(port, priority, 0, 12)
+		}
+	})
+	m.ForgetWatermarks(1)
+	each(func(port, priority int) {
+		group := GroupUsage{PeakShared: 10, PeakHeadroom: 4, MaxShared: 10, MaxHeadroom: 7}
+		queue := QueueUsage{Peak: 14, Max: 17}
+		if port == 1 {
+			group, queue = GroupUsage{}, QueueUsage{}
+		}
+		if priority == 5 {
+			group.Shared, group.Headroom, queue.Used = 10, 2, 12
+			if port == 1 {
+				group = GroupUsage{Shared: 10, Headroom: 2, PeakShared: 10, PeakHeadroom: 2, MaxShared: 10, MaxHeadroom: 2}
+				queue = QueueUsage{Used: 12, Peak: 12, Max: 12}
+			}
+		}
+		if g, q := m.Group(port, priority), m.Queue(port, priority); g != group || q != queue {
+			t.Errorf("port %d priority %d: %+v and %+v, want %+v and %+v", port, priority, g, q, group, queue)
+		}
+	})
+}
+
+// TestNumberOfPools: without pools in the parameters, there is one of each kind.
+func TestNumberOfPools(t *testing.T) {
+	for _, n := range []int{0, 1, 3} {
+		m := newManager(t, Params{CellSize: 160, Cells: 10, Pools: make([]PoolParams, n),
+			Queues: slices.Repeat([]QueuePoolParams{{Cells: 1}}, n)})
+		if in, out := m.Pools(), m.EgressPools(); in != max(1, n) || out != max(1, n) {
+			t.Errorf("%d pools: %d and %d", n, in, out)
+		}
+	}
+}
