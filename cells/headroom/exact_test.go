@@ -137,7 +137,7 @@ func TestResponse(t *testing.T) {
 		1e6: 30720, 1e9: 30720, 10e9: 30720, 10e9 + 1: 40960, 25e9: 40960, 40e9: 60416, 50e9: 75264, 100e9: 201728,
 		101e9: 231936, 200e9: 231936, 400e9: 463360,
 	} {
-		if got := 8 * responseBytes(speed); got != bits {
+		if got := ResponseBits(speed); got != bits {
 			t.Errorf("at %d bit/s the response is %d bit times, want %d", speed, got, bits)
 		}
 	}

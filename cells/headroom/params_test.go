@@ -53,6 +53,96 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestRanges: the least and the most value of each parameter are accepted, those beyond are not.
+func TestRanges(t *testing.T) {
+	whole := func(field func(p *Params) *int) func(*Params, int64) {
+		return func(p *Params, v int64) { *field(p) = int(v) }
+	}
+	for name, c := range map[string]struct {
+		method      Method
+		least, most int64
+		set         func(p *Params, v int64)
+	}{
+		"speed":          {Exact, 1e6, 400e9, func(p *Params, v int64) { p.Speed = uint64(v) }},
+		"own MTU":        {Exact, 64, 65535, whole(func(p *Params) *int { return &p.MTUOwn })},
+		"peer's MTU":     {Exact, 64, 65535, whole(func(p *Params) *int { return &p.MTUPeer })},
+		"metres":         {Exact, 0, 1e8, func(p *Params, v int64) { p.Metres = float64(v) }},
+		"cell":           {Exact, 1, 65535, whole(func(p *Params) *int { return &p.Cell })},
+		"unstored":       {Exact, 0, 63, whole(func(p *Params) *int { return &p.Unstored })},
+		"transceivers":   {Exact, 0, 1e12, func(p *Params, v int64) { p.Transceivers = v }},
+		"response":       {Exact, 0, 1e12, whole(func(p *Params) *int { return &p.ResponseBits })},
+		"own gap":        {Measured, 0, 1e12, func(p *Params, v int64) { p.OwnGap = v }},
+		"peer's gap":     {Measured, 0, 1e12, func(p *Params, v int64) { p.PeerGap = v }},
+		"own ring":       {Measured, 0, 1e12, whole(func(p *Params) *int { return &p.OwnInFlight })},
+		"peer's ring":    {Measured, 0, 1e12, whole(func(p *Params) *int { return &p.PeerInFlight })},
+		"own PFC frames": {Measured, 0, 1e12, whole(func(p *Params) *int { return &p.OwnControl })},
+		"lossless MTU":   {SONiC, 64, 65535, whole(func(p *Params) *int { return &p.SONiC.LosslessMTU })},
+		"port MTU":       {SONiC, 64, 65535, whole(func(p *Params) *int { return &p.SONiC.PortMTU })},
+		"small packets":  {SONiC, 0, 100, whole(func(p *Params) *int { return &p.SONiC.SmallPackets })},
+		"pipeline":       {SONiC, 0, 1 << 30, whole(func(p *Params) *int { return &p.SONiC.Pipeline })},
+		"MAC and PHY":    {SONiC, 0, 1 << 30, whole(func(p *Params) *int { return &p.SONiC.MACPHY })},
+		"gearbox":        {SONiC, 0, 1 << 30, whole(func(p *Params) *int { return &p.SONiC.Gearbox })},
+		"quanta":         {SONiC, 0, 1 << 30, whole(func(p *Params) *int { return &p.SONiC.Quanta })},
+	} {
+		for v, good := range map[int64]bool{c.least - 1: false, c.least: true, c.most: true, c.most + 1: false} {
+			p := nexus()
+			p.SONiC = SONiCDefaults()
+			c.set(&p, v)
+			if _, err := Compute(c.method, p); (err == nil) != good {
+				t.Errorf("%s %d: %v", name, v, err)
+			}
+		}
+	}
+}
+
+// TestNotes: a method says what it leaves out where that matters, and only there.
+func TestNotes(t *testing.T) {
+	for _, c := range []struct {
+		method Method
+		change func(*Params)
+		note   string
+		said   bool
+	}{
+		{Cisco, func(*Params) {}, "every cable as fibre", false},
+		{Cisco, func(p *Params) { p.Medium = Copper }, "every cable as fibre", true},
+		{Cisco, func(*Params) {}, "figures are for 10G", false},
+		{Cisco, func(p *Params) { p.Speed = 1e9 }, "figures are for 10G", true},
+		{Cisco, func(*Params) {}, "the limit at 10G is 60 quanta", false},
+		{Cisco, func(p *Params) { p.Speed = 25e9 }, "the limit at 10G is 60 quanta", true},
+		{DCFarm, func(p *Params) { p.Transceivers = 511 }, "always counts 512 ns", true},
+		{DCFarm, func(p *Params) { p.Transceivers = 512 }, "always counts 512 ns", false},
+		{DCFarm, func(*Params) {}, "figures are for 10G", false},
+		{DCFarm, func(p *Params) { p.Speed = 25e9 }, "figures are for 10G", true},
+		{AnnexO, func(*Params) {}, "figures for 10G only", false},
+		{AnnexO, func(p *Params) { p.Speed = 25e9 }, "figures for 10G only", true},
+		{AnnexO, func(*Params) {}, "transceivers", false},
+		{AnnexO, func(p *Params) { p.Transceivers = 1 }, "the 1 ns given are not added", true},
+		{Exact, func(*Params) {}, "transceivers", false},
+		{Exact, func(p *Params) { p.Transceivers = 1 }, "the 1 ns of transceivers are counted in both", true},
+		{Measured, func(*Params) {}, "both gaps are 0", true},
+		{Measured, func(p *Params) { p.OwnGap = 1 }, "both gaps are 0", false},
+		{Measured, func(p *Params) { p.PeerGap = 1 }, "both gaps are 0", false},
+	} {
+		r := mustCompute(t, c.method, with(nexus(), c.change))
+		if said := strings.Contains(strings.Join(r.Notes, "\n"), c.note); said != c.said {
+			t.Errorf("%s says %q: %t, want %t", c.method, c.note, said, c.said)
+		}
+	}
+}
+
+// TestTermsAreThoseGiven: what a link does not have is no term.
+func TestTermsAreThoseGiven(t *testing.T) {
+	for _, m := range Methods() {
+		for _, term := range mustCompute(t, m, nexus()).Terms {
+			for _, name := range []string{"transceivers", "gap", "TX ring"} {
+				if m != DCFarm && strings.Contains(term.Name, name) && term.Bytes == 0 {
+					t.Errorf("%s has a term %q of 0 B", m, term.Name)
+				}
+			}
+		}
+	}
+}
+
 // TestEveryMethodAtItsLimits: nothing overflows, and the largest parameters need more than the
 // smallest.
 func TestEveryMethodAtItsLimits(t *testing.T) {

@@ -124,7 +124,7 @@ func TestWorstFrame(t *testing.T) {
 func TestDCFarm(t *testing.T) {
 	jumbo := with(nexus(), func(p *Params) { p.MTUPeer = 9216 })
 	r := mustCompute(t, DCFarm, jumbo)
-	if r.Bytes != 21_635 {
+	if r.Bytes != 21_635 || r.Partial != 58 { // 9216 B in cells of 160
 		t.Errorf("%+v", r)
 	}
 	says(t, r, "60 quanta × 64 B = 3840 B", "one way", "27398 B")
@@ -203,6 +203,58 @@ func TestSONiC(t *testing.T) {
 	}
 }
 
+// TestSONiCWholeKiB: xoff and xon that are whole KiB already stay as they are. Here xoff is 1024 +
+// 2 · (9100 + 64·67 + MAC and PHY), which is 28 KiB for 436 B of MAC and PHY.
+func TestSONiCWholeKiB(t *testing.T) {
+	for _, c := range []struct{ macPHY, pipeline, xoff, xon int }{
+		{436, 19 << 10, 28 << 10, 19 << 10}, {437, 19<<10 + 1, 29 << 10, 20 << 10}, {435, 0, 28 << 10, 0},
+		{434, 1, 28 << 10, 1 << 10},
+	} {
+		p := with(nexus(), func(p *Params) {
+			p.Metres, p.Cell, p.SONiC = 0, 96, SONiCDefaults()
+			p.SONiC.SmallPackets, p.SONiC.MACPHY, p.SONiC.Pipeline = 100, c.macPHY, c.pipeline
+		})
+		if r := mustCompute(t, SONiC, p); r.Bytes != c.xoff || r.XON != c.xon {
+			t.Errorf("%+v: xoff %d, xon %d", c, r.Bytes, r.XON)
+		}
+	}
+}
+
+// TestSONiCCompensation: 2 KiB are added if xoff is more than 2 KiB below its value for small
+// packets alone. With half of the packets small, xoff is 1024 + delay · (1 + 64/544), and the other
+// value 1024 + 2 · delay, both rounded up to KiB.
+func TestSONiCCompensation(t *testing.T) {
+	for _, c := range []struct {
+		delay  int
+		shared bool
+		xoff   int
+	}{
+		{2321, false, 4096}, // of 6144
+		{2800, false, 5120}, // of 7168
+		{3100, false, 5120 + 2048},
+		{3100, true, 5120}, // of 8192
+	} {
+		p := with(nexus(), func(p *Params) {
+			p.Metres, p.Cell = 0, 96
+			p.SONiC = SONiCParams{LosslessMTU: 1024, SmallPackets: 50, PortMTU: c.delay - 64, Quanta: 1,
+				SharedPool: c.shared}
+		})
+		if r := mustCompute(t, SONiC, p); r.Bytes != c.xoff {
+			t.Errorf("%+v: xoff %d", c, r.Bytes)
+		}
+	}
+}
+
+// TestSONiCWorstFrame: the frame size that takes most cells is one byte more than a cell, or the
+// shortest frame if cells are larger than 128 B.
+func TestSONiCWorstFrame(t *testing.T) {
+	for cell, frame := range map[int]int{64: 65, 96: 97, 128: 129, 129: 64, 256: 64} {
+		if r := mustCompute(t, SONiC, with(nexus(), func(p *Params) { p.Cell = cell })); r.WorstFrame != frame {
+			t.Errorf("cells of %d B: worst frame %d B, want %d", cell, r.WorstFrame, frame)
+		}
+	}
+}
+
 // script is SONiC's computation in floating point, as in its script. It also returns xoff before
 // rounding.
 func script(mbps, metres, cell float64, s SONiCParams) (xoff, raw float64) {
@@ -232,7 +284,7 @@ func TestSONiCIsItsScript(t *testing.T) {
 		mbps := rapid.SampledFrom([]float64{1e3, 10e3, 25e3, 40e3, 50e3, 100e3, 200e3, 400e3}).Draw(t, "Mbit/s")
 		p.Speed = uint64(mbps * 1e6)
 		p.Metres = float64(rapid.IntRange(0, 2000).Draw(t, "metres"))
-		p.Cell = rapid.IntRange(32, 512).Draw(t, "cell")
+		p.Cell = rapid.OneOf(rapid.IntRange(1, 3), rapid.IntRange(32, 512)).Draw(t, "cell")
 		p.SONiC = SONiCParams{
 			LosslessMTU:  rapid.IntRange(64, 9216).Draw(t, "lossless MTU"),
 			SmallPackets: rapid.IntRange(0, 100).Draw(t, "small"),
