@@ -412,6 +412,59 @@ func TestTakeOverOtherGroups(t *testing.T) {
 	}
 }
 
+// TestTakeOverBeginsANewRound: if a group or queue becomes strict, ceases to be, or moves to another
+// group, frames leave in the order of a new scheduler that has the same frames. If nothing changes,
+// they leave as if nothing had been taken over.
+func TestTakeOverBeginsANewRound(t *testing.T) {
+	base := Params{MaxFrame: 1000, Groups: []GroupParams{{TSA: ETS, Weight: 1}, {TSA: ETS, Weight: 2}}}
+	for queue := range base.Queues {
+		base.Queues[queue] = QueueParams{TSA: ETS, Weight: 1 + queue%2, Group: queue / 4}
+	}
+	changes := map[string]func(*Params){
+		"nothing":        func(*Params) {},
+		"strict group":   func(p *Params) { p.Groups[1].TSA = StrictPriority },
+		"strict queue 0": func(p *Params) { p.Queues[1].TSA = StrictPriority },
+		"strict queue 5": func(p *Params) { p.Queues[5].TSA = StrictPriority },
+		"moved queue":    func(p *Params) { p.Queues[2].Group = 1 },
+	}
+	params := func(change string) Params {
+		p := base
+		p.Groups = slices.Clone(base.Groups)
+		changes[change](&p)
+		return p
+	}
+	const frames = 200
+	enqueue := func(s *Scheduler, but []uint32) {
+		for id := range uint32(frames) {
+			if !slices.Contains(but, id) {
+				s.Enqueue(int(id%Queues), id, 500)
+			}
+		}
+	}
+	dequeue := func(s *Scheduler, n int) []uint32 {
+		out := make([]uint32, n)
+		return out[:s.Dequeue(0, 0, unlimited, out)]
+	}
+	for before := range changes {
+		for after := range changes {
+			old := newScheduler(t, params(before), NewArena(frames))
+			enqueue(old, nil)
+			left := dequeue(old, 7)
+			next, other := newScheduler(t, params(after), old.arena), newScheduler(t, params(after), NewArena(frames))
+			if before == after {
+				enqueue(other, nil)
+				dequeue(other, len(left))
+			} else {
+				enqueue(other, left)
+			}
+			next.TakeOver(old)
+			if got, want := dequeue(next, frames), dequeue(other, frames); !slices.Equal(got, want) {
+				t.Errorf("%s, then %s: sent %v, want %v", before, after, got, want)
+			}
+		}
+	}
+}
+
 // TestTakeOverKeepsCredit: spent credit is not granted again, however often parameters change.
 func TestTakeOverKeepsCredit(t *testing.T) {
 	p := lanSANIPC(60, 40, 6)
