@@ -1,6 +1,7 @@
 package mem
 
 import (
+	"slices"
 	"testing"
 
 	"sluice/pmd"
@@ -46,4 +47,37 @@ func TestFaults(t *testing.T) {
 	if len(asked) != 4 || asked[3] != 4*672 || len(tapped) != 2 || tapped[1] != 4*672 {
 		t.Errorf("asked for faults at %d, tapped at %d ns; want 4 and 2, the last at %d", asked, tapped, 4*672)
 	}
+}
+
+// TestFaultsKnowTheirDirection: Fault and Tap learn which way a frame goes and when it arrives, in
+// the first whole nanosecond after 67.2 + 500. A frame that has a fault is counted where it would
+// have arrived.
+func TestFaultsKnowTheirDirection(t *testing.T) {
+	type arrival struct {
+		at  int64
+		toB bool
+	}
+	var asked, tapped []arrival
+	fault := Deliver
+	p := Params{
+		Rate: 10e9, Delay: 500,
+		Fault: func(at int64, toB bool, _ []byte) Fault { asked = append(asked, arrival{at, toB}); return fault },
+		Tap:   func(at int64, toB bool, _ []byte) { tapped = append(tapped, arrival{at, toB}) },
+	}
+	bothWays(t, p, func(t *testing.T, w *Wire, from, to *Port, _, _ []byte) {
+		asked, tapped = nil, nil
+		for i, f := range []Fault{Deliver, Lose, Corrupt} {
+			fault = f
+			from.Transmit([]pmd.Desc{{Addr: 0, Len: 60}})
+			w.Advance(int64(i+1) * 568)
+		}
+		toB := from == w.A
+		if want := []arrival{{568, toB}, {2 * 568, toB}, {3 * 568, toB}}; !slices.Equal(asked, want) ||
+			!slices.Equal(tapped, want[:1]) {
+			t.Errorf("asked %+v, tapped %+v; want %+v, and the first of them", asked, tapped, want)
+		}
+		if s := to.Stats(); s.RXDropped != 1 || s.RXCorrupt != 1 || from.Stats() != (pmd.Stats{}) {
+			t.Errorf("%+v and %+v", s, from.Stats())
+		}
+	})
 }

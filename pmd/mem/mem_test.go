@@ -3,6 +3,7 @@ package mem
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -93,20 +94,131 @@ func TestLosesUnderANameOnly(t *testing.T) {
 	if s := w.B.Stats(); s.RXFillEmpty != 1 || s.Lost() != 2 {
 		t.Errorf("after one frame more than buffers: %+v", s)
 	}
-	w.SetUp(false)
-	send(60)
-	if s := w.B.Stats(); s.RXDropped != 3 {
-		t.Errorf("after a frame into a wire that is out: %+v", s)
-	}
-	w.SetUp(true)
 	var burst [64]pmd.Desc
 	if n := w.B.Receive(burst[:]); n != 64 {
 		t.Errorf("received %d frames, want 64", n)
 	}
 }
 
-// TestBytesOrderAndBuffers sends random frames at random times, in effect in both directions at
-// once. The same frames arrive, in order, no faster than the rate, and every buffer is returned.
+// bothWays runs a test with a wire on which frames go from A to B, and with one on which they go
+// from B to A. Both ends have 64 buffers, and handed over those from 32 on to receive into.
+func bothWays(t *testing.T, p Params, test func(t *testing.T, w *Wire, from, to *Port, sent, received []byte)) {
+	for _, toB := range []bool{true, false} {
+		t.Run(fmt.Sprintf("to B %t", toB), func(t *testing.T) {
+			a, b := make([]byte, 64*size), make([]byte, 64*size)
+			w, err := NewWire(p, End{a, size}, End{b, size})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range uint64(32) {
+				w.A.Fill([]uint64{(32 + i) * size})
+				w.B.Fill([]uint64{(32 + i) * size})
+			}
+			if toB {
+				test(t, w, w.A, w.B, a, b)
+			} else {
+				test(t, w, w.B, w.A, b, a)
+			}
+		})
+	}
+}
+
+// TestBothWays: a frame arrives with its bytes at the other end, after the time that it takes, and
+// nothing happens at its own.
+func TestBothWays(t *testing.T) {
+	bothWays(t, Params{Rate: 10e9, Delay: 500}, func(t *testing.T, w *Wire, from, to *Port, sent, received []byte) {
+		for i := range 60 {
+			sent[size+i] = byte(i + 1)
+		}
+		if n := from.Transmit([]pmd.Desc{{Addr: size, Len: 60}}); n != 1 || w.InFlight() != 1 {
+			t.Fatalf("%d frames taken, %d in flight", n, w.InFlight())
+		}
+		var burst [4]pmd.Desc
+		var addrs [4]uint64
+		for _, step := range []struct {
+			now                 int64
+			completed, received int
+		}{{67, 0, 0}, {68, 1, 0}, {567, 0, 0}, {568, 0, 1}} {
+			w.Advance(step.now)
+			if n := from.Complete(addrs[:]); n != step.completed {
+				t.Errorf("at %d ns %d frames completed, want %d", step.now, n, step.completed)
+			}
+			if n := to.Receive(burst[:]); n != step.received {
+				t.Errorf("at %d ns %d frames arrived, want %d", step.now, n, step.received)
+			}
+		}
+		if got := received[burst[0].Addr:][:burst[0].Len]; !bytes.Equal(got, sent[size:size+60]) {
+			t.Errorf("got % x", got)
+		}
+		if from.Receive(burst[:])+to.Complete(addrs[:])+w.InFlight() != 0 {
+			t.Error("something happened at the wrong end")
+		}
+	})
+}
+
+// TestSetUp: a wire that is pulled out loses the frames on it and all that are sent, but completes
+// them. Those sent when it is in again arrive.
+func TestSetUp(t *testing.T) {
+	bothWays(t, Params{Rate: 1e9, Delay: 1000}, func(t *testing.T, w *Wire, from, to *Port, _, _ []byte) {
+		now := int64(0)
+		send := func() {
+			from.Transmit([]pmd.Desc{{Addr: 0, Len: 60}})
+			now += 672
+			w.Advance(now)
+		}
+		expect := func(what string, dropped uint64, received int) {
+			t.Helper()
+			now += 1000
+			w.Advance(now)
+			var burst [4]pmd.Desc
+			var addrs [4]uint64
+			if n := to.Receive(burst[:]); n != received {
+				t.Errorf("%s: %d frames arrived, want %d", what, n, received)
+			}
+			if n := from.Complete(addrs[:]); n != 1 {
+				t.Errorf("%s: %d frames of 1 completed", what, n)
+			}
+			if a, b := from.Stats(), to.Stats(); a.Lost() != 0 || b.RXDropped != dropped || b.Lost() != dropped {
+				t.Errorf("%s: %d and %d frames lost, %d dropped; want 0, %d, %d", what, a.Lost(), b.Lost(), b.RXDropped,
+					dropped, dropped)
+			}
+		}
+		send()
+		expect("in", 0, 1)
+		send()
+		w.SetUp(false)
+		expect("pulled out while a frame was on it", 1, 0)
+		send()
+		expect("out", 2, 0)
+		w.SetUp(true)
+		send()
+		expect("in again", 2, 1)
+		if n := to.empty.len(); n != 30 {
+			t.Errorf("%d buffers of 32 are empty, and 2 frames have arrived", n)
+		}
+	})
+}
+
+// TestNextIsTheEarliest: the next event is the earlier one of both directions. Frames of 100 and
+// 200 bytes leave after 99.2 and 179.2 ns, and arrive 500 ns later.
+func TestNextIsTheEarliest(t *testing.T) {
+	bothWays(t, Params{Rate: 10e9, Delay: 500}, func(t *testing.T, w *Wire, from, to *Port, _, _ []byte) {
+		from.Transmit([]pmd.Desc{{Addr: 0, Len: 200}})
+		to.Transmit([]pmd.Desc{{Addr: 0, Len: 100}})
+		for _, want := range []int64{100, 180, 600, 680} {
+			at, any := w.Next()
+			if !any || at != want {
+				t.Errorf("next at %d ns (%t), want %d", at, any, want)
+			}
+			w.Advance(at)
+		}
+		if at, any := w.Next(); any || at != 0 {
+			t.Errorf("next at %d ns (%t), and nothing is left", at, any)
+		}
+	})
+}
+
+// TestBytesOrderAndBuffers sends random frames at random times. The same frames arrive, in order, no faster than the rate, and every buffer is returned.
 func TestBytesOrderAndBuffers(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
@@ -200,13 +312,19 @@ func TestNewWireRefuses(t *testing.T) {
 		p    Params
 		a, b End
 	}{
-		"no rate":           {Params{}, good, good},
-		"negative delay":    {Params{Rate: 1, Delay: -1}, good, good},
-		"odd buffers":       {Params{Rate: 1}, good, End{make([]byte, 3000), 1000}},
-		"MTU over a buffer": {Params{Rate: 1, MTU: size}, good, good},
+		"no rate":                       {Params{}, good, good},
+		"negative delay":                {Params{Rate: 1, Delay: -1}, good, good},
+		"odd buffers":                   {Params{Rate: 1}, good, End{make([]byte, 3000), 1000}},
+		"MTU over a buffer":             {Params{Rate: 1, MTU: size}, good, good},
+		"MTU over the room in a buffer": {Params{Rate: 1, MTU: size - 32 - 18 + 1}, good, good},
 	} {
 		if _, err := NewWire(c.p, c.a, c.b); err == nil {
 			t.Errorf("%s: accepted", name)
+		}
+	}
+	for _, p := range []Params{{Rate: 1, MTU: size - 32 - 18}, {Rate: 1, MTU: 9000, Part: size - 32}} {
+		if _, err := NewWire(p, good, good); err != nil {
+			t.Errorf("%+v: %v", p, err)
 		}
 	}
 }
