@@ -64,9 +64,8 @@ func TestModel(t *testing.T) {
 		r, _ := ringAt(t, nearWrap(t), size)
 		var model []uint64
 		last, first := uint64(0), r.Produced()
-		counts := rapid.IntRange(-1, size+2)
 		draw := func(t *rapid.T, room int) (n, fits int) {
-			n = counts.Draw(t, "n")
+			n = rapid.IntRange(-1, size+2).Draw(t, "n")
 			return n, max(0, min(n, room))
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -114,11 +113,10 @@ func TestModel(t *testing.T) {
 			},
 			"pop": func(t *rapid.T) {
 				n, fits := draw(t, len(model))
-				const untouched = math.MaxUint64
-				dst := slices.Repeat([]uint64{untouched}, max(0, n))
+				dst := slices.Repeat([]uint64{math.MaxUint64}, max(0, n))
 				want := append(slices.Clone(model[:fits]), dst[fits:]...) // nothing from free slots
 				if got := r.Pop(dst); got != fits || !slices.Equal(dst, want) {
-					t.Fatalf("Pop(%d): %d %v, want %d %v", n, got, dst, fits, want)
+					t.Fatalf("Pop(%d): %d %v, want %v", n, got, dst, want)
 				}
 				model = model[fits:]
 			},
@@ -198,6 +196,29 @@ func TestOverStartsFromIndices(t *testing.T) {
 		if a, b := second.Peek(4); !slices.Equal(slices.Concat(a, b), want) {
 			t.Errorf("found %v %v, want %v", a, b, want)
 		}
+	}
+}
+
+// TestPartsMayTouch: the parts of a ring may lie side by side, in any order.
+func TestPartsMayTouch(t *testing.T) {
+	for _, at := range []Layout{{0, 4, 8}, {4, 0, 8}, {32, 36, 0}, {36, 32, 0}} {
+		if _, err := Over[uint64](make([]byte, 8+4*8), at, 4); err != nil {
+			t.Errorf("%+v: %v", at, err)
+		}
+	}
+}
+
+// TestMappedRingsAreFenced: only a producer whose consumer may be the kernel pays for the fence.
+// TestSubmitBeforeNeedWakeup shows what it is for.
+func TestMappedRingsAreFenced(t *testing.T) {
+	mapped, _ := ringAt(t, 0, 4)
+	heap, err := New[uint64](4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !mapped.producer.fenced || mapped.consumer.fenced || heap.producer.fenced || heap.consumer.fenced {
+		t.Errorf("fences: %t and %t over mapped memory, %t and %t between workers; want the first alone",
+			mapped.producer.fenced, mapped.consumer.fenced, heap.producer.fenced, heap.consumer.fenced)
 	}
 }
 
