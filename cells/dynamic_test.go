@@ -51,9 +51,10 @@ func TestDynamicSharesSettle(t *testing.T) {
 func TestDynamicQueuesSettle(t *testing.T) {
 	const size = 10_000
 	for n := 1; n <= 64; n++ {
+		alpha := 1 << (n % 11) // 1/128 to 8
 		p := Params{CellSize: 160, Cells: 1, Queues: []QueuePoolParams{{Cells: size}}, Ports: make([]PortParams, 8)}
 		for i := range n {
-			p.Ports[i/Priorities].Queues[i%Priorities].Alpha = 2 * AlphaUnit
+			p.Ports[i/Priorities].Queues[i%Priorities].Alpha = alpha
 		}
 		m := newManager(t, p)
 		for room := true; room; {
@@ -62,10 +63,11 @@ func TestDynamicQueuesSettle(t *testing.T) {
 				room = m.Enqueue(i/Priorities, i%Priorities, 0, 1) == Admitted || room
 			}
 		}
-		want := 2 * size / (1 + 2*float64(n))
+		a := float64(alpha) / AlphaUnit
+		want := a * size / (1 + a*float64(n))
 		for i := range n {
 			if got := m.Queue(i/Priorities, i%Priorities).Used; math.Abs(float64(got)-want) > 1 {
-				t.Fatalf("%d queues: queue %d settled at %d cells, want %.1f", n, i, got, want)
+				t.Fatalf("%d queues, alpha %v: queue %d settled at %d cells, want %.1f", n, a, i, got, want)
 			}
 		}
 		check(t, m)
@@ -128,7 +130,8 @@ func TestXONOffsetOfAStaticShare(t *testing.T) {
 		if offset == 0 {
 			xon = 3
 		}
-		m := onePort(t, 100, GroupParams{Lossless: true, Reserved: 4, Share: 10, Headroom: 6, XON: 3, XONOffset: offset})
+		g := GroupParams{Lossless: true, Reserved: 4, Share: 10, Headroom: 6, XON: 3, XONOffset: offset}
+		m := onePort(t, 100, g)
 		m.Admit(0, 3, 15)
 		for held := 14; held >= 0; held-- {
 			m.Release(0, 3, 1)

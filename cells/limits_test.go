@@ -4,12 +4,13 @@ import "testing"
 
 // TestLimits fills a group and a queue, and compares what they hold with the limits reported.
 func TestLimits(t *testing.T) {
-	p := Params{CellSize: 160, Cells: 200, Queues: []QueuePoolParams{{Cells: 50}}, Ports: make([]PortParams, 1)}
+	p := Params{CellSize: 160, Cells: 200, Queues: []QueuePoolParams{{Cells: 50}}, Ports: make([]PortParams, 2)}
 	groups, queues := &p.Ports[0].Groups, &p.Ports[0].Queues
 	groups[0] = GroupParams{Reserved: 4, Share: 10}
 	groups[3] = GroupParams{Lossless: true, Reserved: 2, Share: 20, Headroom: 6, XON: 10}
 	groups[5] = GroupParams{Alpha: AlphaUnit / 2}
 	queues[0].Limit, queues[5].Alpha = 30, AlphaUnit
+	p.Ports[1].Groups[7], p.Ports[1].Queues[7].Limit = GroupParams{Reserved: 1, Share: 3}, 7
 	m := newManager(t, p)
 	free := m.Pool(0).Size
 	for priority, want := range map[int]Limits{
@@ -21,6 +22,9 @@ func TestLimits(t *testing.T) {
 		if got := m.Limits(0, priority); got != want {
 			t.Errorf("priority %d: %+v, want %+v", priority, got, want)
 		}
+	}
+	if got, want := m.Limits(1, 7), (Limits{Reserved: 1, Shared: 3, Queue: 7}); got != want {
+		t.Errorf("another port: %+v, want %+v", got, want)
 	}
 	for m.Admit(0, 0, 1) == Admitted {
 	}

@@ -164,9 +164,11 @@ func TestQueueLimit(t *testing.T) {
 
 // TestQueueAsAWhole: HasRoom and EnqueueAll take exactly what fits, and a refusal changes nothing.
 func TestQueueAsAWhole(t *testing.T) {
-	p := Params{CellSize: 160, Cells: 1, Queues: []QueuePoolParams{{Cells: 100}}, Ports: make([]PortParams, 1)}
+	p := Params{CellSize: 160, Cells: 1, Queues: []QueuePoolParams{{Cells: 100}, {Cells: 50 * 129}},
+		Ports: make([]PortParams, 1)}
 	p.Ports[0].Queues[2].Limit, p.Ports[0].Queues[4].Alpha = 50, AlphaUnit // which is 50 of 100
-	for _, queue := range []int{2, 4} {
+	p.Ports[0].Queues[5] = QueueParams{Pool: 1, Alpha: 1}                  // and so is this of 50 · 129
+	for _, queue := range []int{2, 4, 5} {
 		m := newManager(t, p)
 		for _, c := range []struct {
 			cells int

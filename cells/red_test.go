@@ -73,8 +73,20 @@ func TestREDAtItsEnds(t *testing.T) {
 		probability float64
 		want        float64
 	}{{10, 1, 0}, {15, 0, 0}, {20, 0, 0}, {20, 1, 1}, {21, 0, 1}} {
-		if got := share(redQueue(t, REDParams{Min: 10, Max: 20, Probability: c.probability}, c.depth), n); got != c.want {
+		p := REDParams{Min: 10, Max: 20, Probability: c.probability}
+		if got := share(redQueue(t, p, c.depth), n); got != c.want {
 			t.Errorf("depth %d, probability %v from 10 to 20: %v marked, want %v", c.depth, c.probability, got, c.want)
+		}
+	}
+}
+
+// TestRandom has the first numbers of Marsaglia's generator with the shifts 13, 7 and 17, from the
+// seed in his paper.
+func TestRandom(t *testing.T) {
+	m := &Manager{state: 88172645463325252}
+	for _, want := range []uint64{8748534153485358512, 3040900993826735515, 3453997556048239312} {
+		if got := m.random(); got != want {
+			t.Errorf("%d, want %d", got, want)
 		}
 	}
 }
@@ -93,6 +105,9 @@ func TestREDSmoothing(t *testing.T) {
 }
 
 func TestREDRefusals(t *testing.T) {
+	for _, p := range []REDParams{{}, {Min: 1, Max: 1}, {Max: maxCells, Probability: 1, Smoothing: maxSmoothing}} {
+		redQueue(t, p, 0)
+	}
 	for _, p := range []REDParams{
 		{Min: -1}, {Min: 2, Max: 1}, {Max: maxCells + 1}, {Max: 1, Probability: 1.1}, {Probability: -.1},
 		{Probability: math.NaN()},

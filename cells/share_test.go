@@ -211,6 +211,26 @@ func TestParts(t *testing.T) {
 	ask("and then is not any more", 0, 100, 1, 100)
 }
 
+// TestLump: a burst that does not fit is cut to what its port's part has left, if that is at least
+// an eighth of the part. The part is 40 cells of 80 here.
+func TestLump(t *testing.T) {
+	for _, c := range []struct{ held, cells, want int }{
+		{35, 20, 5}, {36, 20, 0}, // an eighth, and less
+		{36, 4, 4}, {36, 5, 0}, // it fits, and does not
+		{39, 1, 1}, {40, 1, 0},
+	} {
+		p := Params{CellSize: 160, Cells: 1, Ports: make([]PortParams, 2)}
+		p.Ports[0].Queues[0].Limit = 80
+		m := newManager(t, p)
+		m.EnqueueAll(0, 0, 0, 80)
+		m.Enqueue(0, 0, 1, 1) // refused: a rival
+		m.Dequeue(0, 0, 0, 80-c.held)
+		if got := m.Grant(0, 0, 0, c.cells, 1); got != c.want {
+			t.Errorf("a port with %d cells asks for %d: granted %d, want %d", c.held, c.cells, got, c.want)
+		}
+	}
+}
+
 // TestPartsOfAPool checks which part of a pool of 100 cells each group is granted.
 func TestPartsOfAPool(t *testing.T) {
 	p := Params{CellSize: 160, Cells: 1000, Pools: []PoolParams{{Shared: 100}, {Shared: 100}},

@@ -8,14 +8,16 @@ import (
 // checked returns an idle manager of two ports. Group 3 of each may hold 4 + 15 + 6 cells, of a
 // pool with 20 shared cells and 8 of headroom. Queue 3 has a static limit of 10, queue 4 a dynamic
 // one of a pool of 20.
-func checked(t *testing.T) *Manager {
+func checked(t *testing.T) *Manager { return newManager(t, checkedParams()) }
+
+func checkedParams() Params {
 	p := Params{CellSize: 160, Cells: 100, Pools: []PoolParams{{Shared: 20, Headroom: 8}},
 		Queues: []QueuePoolParams{{Cells: 20}}, Ports: make([]PortParams, 2)}
 	for i := range p.Ports {
 		p.Ports[i].Groups[3] = GroupParams{Lossless: true, Reserved: 4, Share: 15, Headroom: 6}
 		p.Ports[i].Queues[3].Limit, p.Ports[i].Queues[4].Alpha = 10, 8*AlphaUnit
 	}
-	return newManager(t, p)
+	return p
 }
 
 // TestCheckNotices damages an account in each way that Check must detect. All other accounts agree
@@ -24,8 +26,9 @@ func TestCheckNotices(t *testing.T) {
 	const other = Priorities + 3 // group and queue 3 of the second port
 	for name, damage := range map[string]func(m *Manager, p, e *pool){
 		"a group holding less than nothing":    func(m *Manager, _, _ *pool) { m.groups[3].used = -1 },
-		"headroom of less than nothing":        func(m *Manager, p, _ *pool) { m.groups[3].headroom = -1; p.headroom++ },
-		"a group beyond its limit":             func(m *Manager, p, _ *pool) { m.groups[3].used = 4 + 16; p.free -= 16 },
+		"another port's group holding less":    func(m *Manager, _, _ *pool) { m.groups[other].used = -1 },
+		"headroom of less than nothing":        func(m *Manager, p, _ *pool) { m.groups[3].headroom--; p.headroom++ },
+		"a group beyond its limit":             func(m *Manager, p, _ *pool) { m.groups[3].used, p.free = 4+16, 4 },
 		"a shared cell leaked":                 func(_ *Manager, p, _ *pool) { p.free-- },
 		"a shared cell too many":               func(_ *Manager, p, _ *pool) { p.free++ },
 		"a cell of headroom leaked":            func(_ *Manager, p, _ *pool) { p.headroom-- },
@@ -93,6 +96,33 @@ func TestCheckAllows(t *testing.T) {
 	}
 }
 
+// TestPromised: what groups may still take is what is free, and what is left of their reserved
+// cells. A pool that is overdrawn promises nothing.
+func TestPromised(t *testing.T) {
+	m := checked(t)
+	want := func(cells int) {
+		t.Helper()
+		if got := m.Promised(); got != cells {
+			t.Errorf("%d cells promised, want %d", got, cells)
+		}
+	}
+	want(20 + 8 + 2*4)
+	m.Admit(0, 3, 3)
+	want(20 + 8 + 1 + 4)
+	m.Admit(0, 3, 1+15+6)
+	want(5 + 2 + 4)
+	m.Admit(1, 3, 4+5+2)
+	want(0)
+	small := checkedParams()
+	small.Pools[0] = PoolParams{Shared: 15, Headroom: 6}
+	old := m
+	m = newManager(t, small)
+	m.TakeOver(old)
+	want(0)
+	m.Release(1, 3, 4+5+2)
+	want(0 + 0 + 4)
+}
+
 // TestForgetWatermarks forgets the peaks and maxima of one port. Those of the ports beside it stay.
 func TestForgetWatermarks(t *testing.T) {
 	p := Params{CellSize: 160, Cells: 3 * Priorities * 20, Ports: make([]PortParams, 3)}
@@ -124,17 +154,17 @@ func TestForgetWatermarks(t *testing.T) {
 	})
 	m.ForgetWatermarks(1)
 	each(func(port, priority int) {
-		group := GroupUsage{PeakShared: 10, PeakHeadroom: 4, MaxShared: 10, MaxHeadroom: 7}
-		queue := QueueUsage{Peak: 14, Max: 17}
-		if port == 1 {
-			group, queue = GroupUsage{}, QueueUsage{}
-		}
+		held := 0 // cells, of which 10 are shared ones
 		if priority == 5 {
-			group.Shared, group.Headroom, queue.Used = 10, 2, 12
-			if port == 1 {
-				group = GroupUsage{Shared: 10, Headroom: 2, PeakShared: 10, PeakHeadroom: 2, MaxShared: 10, MaxHeadroom: 2}
-				queue = QueueUsage{Used: 12, Peak: 12, Max: 12}
-			}
+			held = 12
+		}
+		shared := min(held, 10)
+		group := GroupUsage{Shared: shared, Headroom: held - shared,
+			PeakShared: 10, PeakHeadroom: 4, MaxShared: 10, MaxHeadroom: 7}
+		queue := QueueUsage{Used: held, Peak: 14, Max: 17}
+		if port == 1 {
+			group.PeakShared, group.PeakHeadroom, queue.Peak = group.Shared, group.Headroom, held
+			group.MaxShared, group.MaxHeadroom, queue.Max = group.Shared, group.Headroom, held
 		}
 		if g, q := m.Group(port, priority), m.Queue(port, priority); g != group || q != queue {
 			t.Errorf("port %d priority %d: %+v and %+v, want %+v and %+v", port, priority, g, q, group, queue)

@@ -3,6 +3,7 @@ package headroom
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -119,6 +120,11 @@ func TestNotes(t *testing.T) {
 		{AnnexO, func(p *Params) { p.Transceivers = 1 }, "the 1 ns given are not added", true},
 		{Exact, func(*Params) {}, "transceivers", false},
 		{Exact, func(p *Params) { p.Transceivers = 1 }, "the 1 ns of transceivers are counted in both", true},
+		{Exact, func(*Params) {}, "crosses the threshold is not counted", false},
+		{Cisco, func(*Params) {}, "crosses the threshold is not counted", true},
+		{Measured, func(*Params) {}, "two consecutive interruptions are not covered", true},
+		{AnnexO, func(p *Params) { p.Cell = 61 }, "the factor 1.44", true}, // 2 · 61 B in 84 are 1.452
+		{AnnexO, func(p *Params) { p.Cell = 60 }, "the factor 1.44", false},
 		{Measured, func(*Params) {}, "both gaps are 0", true},
 		{Measured, func(p *Params) { p.OwnGap = 1 }, "both gaps are 0", false},
 		{Measured, func(p *Params) { p.PeerGap = 1 }, "both gaps are 0", false},
@@ -130,16 +136,43 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestTermsAreThoseGiven: what a link does not have is no term.
+// TestTermsAreThoseGiven: what a link has is a term, however small, and what it does not have is
+// none.
 func TestTermsAreThoseGiven(t *testing.T) {
-	for _, m := range Methods() {
-		for _, term := range mustCompute(t, m, nexus()).Terms {
-			for _, name := range []string{"transceivers", "gap", "TX ring"} {
-				if m != DCFarm && strings.Contains(term.Name, name) && term.Bytes == 0 {
-					t.Errorf("%s has a term %q of 0 B", m, term.Name)
-				}
+	for _, c := range []struct {
+		name    string
+		methods []Method
+		set     func(*Params)
+	}{
+		{"transceivers, both ways", []Method{Cisco, CiscoWire, Exact, Measured},
+			func(p *Params) { p.Transceivers = 1 }},
+		{"own TX ring, ahead of the pause", []Method{Measured}, func(p *Params) { p.OwnInFlight = 1 }},
+		{"PFC frames ahead of the pause", []Method{Measured}, func(p *Params) { p.OwnControl = 1 }},
+		{"own worst gap", []Method{Measured}, func(p *Params) { p.OwnGap = 1 }},
+		{"peer's worst gap", []Method{Measured}, func(p *Params) { p.PeerGap = 1 }},
+		{"peer's TX ring", []Method{Measured}, func(p *Params) { p.PeerInFlight = 1 }},
+	} {
+		for _, m := range c.methods {
+			has := func(p Params) bool {
+				return slices.ContainsFunc(mustCompute(t, m, p).Terms, func(x Term) bool { return x.Name == c.name })
+			}
+			if has(nexus()) || !has(with(nexus(), c.set)) {
+				t.Errorf("%s: %q is a term of a link without it, or none of one with it", m, c.name)
 			}
 		}
+	}
+}
+
+// TestSONiCDefaults: an empty SONiCParams stands for SONiC's values.
+func TestSONiCDefaults(t *testing.T) {
+	want := SONiCParams{LosslessMTU: 1024, SmallPackets: 50, PortMTU: 9100, Pipeline: 19456, MACPHY: 819}
+	if got := SONiCDefaults(); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	given, empty := mustCompute(t, SONiC, with(nexus(), func(p *Params) { p.SONiC = want })),
+		mustCompute(t, SONiC, nexus())
+	if given.Bytes != empty.Bytes || given.XON != empty.XON {
+		t.Errorf("%+v, without parameters %+v", given, empty)
 	}
 }
 
