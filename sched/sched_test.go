@@ -379,6 +379,31 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestRanges: the least and the most value of each parameter are accepted, those beyond are not.
+func TestRanges(t *testing.T) {
+	for name, c := range map[string]struct {
+		least, most int
+		set         func(p *Params, v int)
+	}{
+		"longest frame": {1, 65535, func(p *Params, v int) { p.MaxFrame = v }},
+		"overhead":      {0, 1024, func(p *Params, v int) { p.Overhead = v }},
+		"group":         {0, 1, func(p *Params, v int) { p.Queues[7].Group = v }},
+		"queue weight":  {0, 1 << 30, func(p *Params, v int) { p.Queues[0].Weight = v }},
+		"group weight":  {0, 1 << 30, func(p *Params, v int) { p.Groups[0].Weight = v }},
+		"rate":          {0, 400e9, func(p *Params, v int) { p.Rate = uint64(v) }},
+		"burst":         {1, 1 << 28, func(p *Params, v int) { p.Burst = v }},
+	} {
+		for v, good := range map[int]bool{c.least - 1: false, c.least: true, c.most: true, c.most + 1: false} {
+			p := Params{Rate: 10e9, Burst: 20000, MaxFrame: 1514, Groups: make([]GroupParams, 2)}
+			p.Groups[0], p.Queues[0] = GroupParams{TSA: ETS}, QueueParams{TSA: ETS}
+			c.set(&p, v)
+			if _, err := New(p, NewArena(1)); (err == nil) != good {
+				t.Errorf("%s %d: %v", name, v, err)
+			}
+		}
+	}
+}
+
 // TestTakeOverOtherGroups: if groups and algorithms change, all frames are kept, in order in their
 // queue, and are served by the new groups.
 func TestTakeOverOtherGroups(t *testing.T) {
@@ -412,9 +437,9 @@ func TestTakeOverOtherGroups(t *testing.T) {
 	}
 }
 
-// TestTakeOverBeginsANewRound: if a group or queue becomes strict, ceases to be, or moves to another
-// group, frames leave in the order of a new scheduler that has the same frames. If nothing changes,
-// they leave as if nothing had been taken over.
+// TestTakeOverBeginsANewRound: if a group or queue becomes strict, ceases to be strict, or moves to
+// another group, frames leave in the order of a new scheduler that has the same frames. If nothing
+// changes, they leave as if nothing had been taken over.
 func TestTakeOverBeginsANewRound(t *testing.T) {
 	base := Params{MaxFrame: 1000, Groups: []GroupParams{{TSA: ETS, Weight: 1}, {TSA: ETS, Weight: 2}}}
 	for queue := range base.Queues {

@@ -173,6 +173,18 @@ func TestVirtualLinksAsAMap(t *testing.T) {
 	})
 }
 
+// TestWithoutVirtualLinks: a bridge that is given no links, or none yet, passes no FCoE frame.
+func TestWithoutVirtualLinks(t *testing.T) {
+	for name, held := range map[string]*atomic.Pointer[VirtualLinks]{"none": nil, "none yet": {}} {
+		b := mustNew(t, Params{Ports: []PortParams{{VLANs: vlans(1, fcoeVLAN)}, {VLANs: vlans(1, fcoeVLAN)}},
+			FCoE: vlans(fcoeVLAN), VirtualLinks: held})
+		frames := []Frame{{Header: *fcoe(vn, fcf, fcoeVLAN)}}
+		if b.Forward(0, 0, frames); frames[0].Out != Nowhere {
+			t.Errorf("%s: to %d", name, frames[0].Out)
+		}
+	}
+}
+
 func TestInvalidVirtualLinks(t *testing.T) {
 	with := func(change func(*VirtualLink)) VirtualLink {
 		l := link
@@ -191,6 +203,14 @@ func TestInvalidVirtualLinks(t *testing.T) {
 	} {
 		if _, err := NewVirtualLinks([]VirtualLink{l}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	for _, l := range []VirtualLink{
+		with(func(l *VirtualLink) { l.VID, l.ENodePort, l.FCFPort = 1, 0, MaxPorts-1 }),
+		with(func(l *VirtualLink) { l.VID, l.ENodePort, l.FCFPort = 4094, MaxPorts-1, 0 }),
+	} {
+		if _, err := NewVirtualLinks([]VirtualLink{l}); err != nil {
+			t.Errorf("%+v: %v", l, err)
 		}
 	}
 	elsewhere := with(func(l *VirtualLink) { l.ENodePort = 3 })

@@ -80,6 +80,19 @@ func TestFastTransmission(t *testing.T) {
 	}
 }
 
+// TestFastTransmissionOfTwo: a second new neighbour is sent to at once, but does not begin the fast
+// transmission again.
+func TestFastTransmissionOfTwo(t *testing.T) {
+	a := agent(t, nil)
+	until(t, a, 10*second)
+	a.Receive(10*second+second/2, pduOf('n', 'A', 120))
+	sent := until(t, a, 12*second)
+	a.Receive(12*second, pduOf('m', 'A', 120))
+	if sent = append(sent, until(t, a, 50*second)...); !slices.Equal(sent, []float64{10.5, 11.5, 12, 13, 43}) {
+		t.Errorf("sent at %v s", sent)
+	}
+}
+
 // TestCredit: of many changes at once, each is sent at once until the credit is used up, then one a
 // second. The credit returns within 5 s.
 func TestCredit(t *testing.T) {
