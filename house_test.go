@@ -109,6 +109,7 @@ var mayImport = map[string][]string{
 	"bench/fc":               {"bench/host/line", "internal/fcoe", "internal/frame", "pfc", "pmd"},
 	"bench/netns":            {"internal/ethtool"},
 	"bench/figure":           {},
+	"bench/mutants":          {},
 	"bench/figure/lossless":  {"bench/figure", "bench/sim", "cells/headroom", "internal/ownfile"},
 	"bench/host":             {"bench/host/line", "pmd", "internal/dcbx", "internal/frame", "internal/lldp", "pfc"},
 	"bench/host/line":        {"pmd", "internal/frame"},
