@@ -3,6 +3,7 @@ package dataplane
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 
 	"sluice/internal/bridge"
@@ -405,24 +406,25 @@ func TestNewSwitchRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer memory.Close()
-	for name, change := range map[string]func(*Params){
-		"no workers":       func(p *Params) { p.Workers = 0 },
-		"no ports":         func(p *Params) { p.Ports = nil },
-		"too few buffers":  func(p *Params) { p.Ports[0].Buffers = 1000 },
-		"no such worker":   func(p *Params) { p.Ports[0].Worker = 1 },
-		"PFC without rate": func(p *Params) { p.Ports[0].Generator.Speed = 0 },
-		"very long frames": func(p *Params) { p.Ports[0].MaxFrame = 1 << 15 },
-		"cells for more than a part": func(p *Params) {
-			p.Part, p.CellSize, p.Ports[0].Parts = 512, 513, 2
-		},
+	for want, change := range map[string]func(*Params){
+		"0 workers, 1 ports":            func(p *Params) { p.Workers = 0 },
+		"1 workers, 0 ports":            func(p *Params) { p.Ports = nil },
+		"a budget of -1 frames":         func(p *Params) { p.Budget = -1 },
+		"memory in cells -":             func(p *Params) { p.Ports[0].Buffers = 1000 },
+		"worker 1 of 1":                 func(p *Params) { p.Ports[0].Worker = 1 },
+		"worker -1 of 1":                func(p *Params) { p.Ports[0].Worker = -1 },
+		"give the port's speed":         func(p *Params) { p.Ports[0].Generator.Speed = 0 },
+		"at most 16383":                 func(p *Params) { p.Ports[0].MaxFrame = 16384 },
+		"lossless frames of 1519 bytes": func(p *Params) { p.Ports[0].MaxLossless = 1519 },
+		"would occupy more buffers":     func(p *Params) { p.Part, p.CellSize, p.Ports[0].Parts = 512, 513, 2 },
 	} {
 		port := testPort(0, 0)
 		port.Buffers = 16
 		p := Params{Memory: memory, CellSize: 160, Workers: 1, Ports: []PortParams{port}}
 		p.Bridge.Ports = append(p.Bridge.Ports, bridge.PortParams{})
 		change(&p)
-		if _, err := NewSwitch(p); err == nil {
-			t.Errorf("%s: accepted", name)
+		if _, err := NewSwitch(p); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want an error with %q", err, want)
 		}
 	}
 }
