@@ -83,13 +83,15 @@ func (o *adversaryOptions) print(w io.Writer, r *adversary.Outcome) error {
 		"%d switches, %d frames, %d of them lossless; %d XOFF sent, %d iterations that did not empty a ring\n",
 		r.Switches, r.Frames, r.Lossless, r.XOFF, r.Behind)
 	if r.Loss == nil {
-		_, err := fmt.Fprintln(w, "lossless drops: 0")
+		_, err := fmt.Fprintln(w, "lossless drops: 0; every other frame was delivered as it must or counted as dropped")
 		return err
 	}
 	l := r.Loss
 	fmt.Fprintf(w, "lossless drops: %d in buffers, %d in drivers; %d frames sent despite a pause; %d workers "+
-		"too slow\n",
-		r.LosslessDrops, r.DriverLosses, r.Late, r.Slow)
+		"too slow\nframes: %d misdirected, %d duplicated, %d reordered, %d corrupted; %d losses that no counter "+
+		"shows\n",
+		r.LosslessDrops, r.DriverLosses, r.Late, r.Slow,
+		r.Misdirected, r.Duplicated, r.Reordered, r.Corrupted, r.Uncounted)
 	again := fmt.Sprintf("sluice-lab sim adversary --seed %d --switches 1", l.Seed)
 	if o.less > 0 {
 		again += fmt.Sprintf(" --less %d", o.less)

@@ -23,7 +23,11 @@ func (w *world) ambush() {
 	}
 	order := w.rng.Perm(len(w.peers))
 	victim, egress, helper := w.peers[order[0]], w.peers[order[1]], w.peers[order[2]]
-	q := uint8(bits.TrailingZeros8(w.lossless))
+	both := w.config.Ports[victim.port].PFC & w.config.Ports[egress.port].PFC
+	if both == 0 {
+		return
+	}
+	q := uint8(bits.TrailingZeros8(both))
 	limit, queued, feasible := w.ambushable(victim, q)
 	if !feasible {
 		return

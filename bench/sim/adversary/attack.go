@@ -76,24 +76,35 @@ func ParseTricks(names []string) (t Tricks, err error) {
 // Result is the result of an attack.
 type Result struct {
 	Frames        uint64 `json:"frames"`         // sent by the peers
-	Lossless      uint64 `json:"lossless"`       // of these, data frames of lossless priorities
+	Lossless      uint64 `json:"lossless"`       // of these, data frames of priorities that are lossless where they came in
 	XOFF          uint64 `json:"xoff"`           // sent by the switch
 	Behind        uint64 `json:"behind"`         // iterations that left frames in a ring and stopped their sender
 	LosslessDrops uint64 `json:"lossless_drops"` // by the accounting
 	DriverLosses  uint64 `json:"driver_losses"`  // lossless frames lost in a driver without a buffer for them
 	Late          uint64 `json:"late"`           // frames that a peer received after it had stopped their priority
+	Misdirected   uint64 `json:"misdirected"`    // frames at a port other than that of their known destination
+	Duplicated    uint64 `json:"duplicated"`     // frames that arrived twice at a port
+	Reordered     uint64 `json:"reordered"`      // behind a later one of the same source, destination and class
+	Corrupted     uint64 `json:"corrupted"`      // with other bytes, or another tag, than they must have
+	Uncounted     uint64 `json:"uncounted"`      // losses that no counter shows
 	// switches with a worker that left frames in a ring for longer than assumed
 	Slow   uint64 `json:"slow"`
 	config string
 }
 
 // Lost reports whether the switch has broken its promise.
-func (r *Result) Lost() bool { return r.LosslessDrops+r.DriverLosses+r.Late+r.Slow > 0 }
+func (r *Result) Lost() bool {
+	return r.LosslessDrops+r.DriverLosses+r.Late+r.Slow+r.Misdirected+r.Duplicated+r.Reordered+r.Corrupted+
+		r.Uncounted > 0
+}
 
 func (r *Result) add(o *Result) {
 	r.Frames, r.Lossless, r.XOFF, r.Behind = r.Frames+o.Frames, r.Lossless+o.Lossless, r.XOFF+o.XOFF, r.Behind+o.Behind
 	r.LosslessDrops, r.DriverLosses = r.LosslessDrops+o.LosslessDrops, r.DriverLosses+o.DriverLosses
 	r.Late, r.Slow = r.Late+o.Late, r.Slow+o.Slow
+	r.Misdirected, r.Duplicated = r.Misdirected+o.Misdirected, r.Duplicated+o.Duplicated
+	r.Reordered, r.Corrupted = r.Reordered+o.Reordered, r.Corrupted+o.Corrupted
+	r.Uncounted += o.Uncounted
 }
 
 // framesPerAttack is the approximate number of frames in the random part of an attack.
@@ -103,43 +114,32 @@ const framesPerAttack = 6_000
 // switch for ever.
 func (a Attack) Run() (Result, error) {
 	rng := rand.New(rand.NewPCG(a.Seed, 0))
-	d, err := draw(rng, a.Jumbo)
+	d, err := draw(rng, a)
 	if err != nil {
 		return Result{}, err
 	}
 	defer d.memory.Close()
-	a.lower(d)
 	w, err := newWorld(d, rng)
 	if err != nil {
 		return Result{}, fmt.Errorf("sim: seed %d: %w", a.Seed, err)
 	}
 	defer w.close()
-	if !a.omits(Ambush) {
-		w.ambush()
-	}
-	w.play(a)
-	if err := w.settle(); err != nil {
-		return Result{}, fmt.Errorf("sim: seed %d: %w\n%s", a.Seed, err, d.text)
+	if err := w.attack(a); err != nil {
+		return Result{}, fmt.Errorf("sim: seed %d: %w\n%s", a.Seed, err, w.initial)
 	}
 	return w.result(), nil
 }
 
-func (a Attack) omits(t Tricks) bool { return a.Omit&t != 0 }
-
-// lower reduces the headroom of each group by a.Less longest frames.
-func (a Attack) lower(d *drawn) {
-	for i := range d.params.Ports {
-		p := &d.params.Ports[i]
-		less := a.Less * ((p.MaxLossless + d.params.CellSize - 1) / d.params.CellSize)
-		for n := range cells.Priorities {
-			if g := &p.Cells.Groups[n]; g.Lossless {
-				kept := max(1, g.Headroom-less)
-				d.params.Accounts[p.Worker].Pools[g.Pool].Headroom -= g.Headroom - kept
-				g.Headroom = kept
-			}
-		}
+// attack is the whole attack on a switch, until it holds no frame any more.
+func (w *world) attack(a Attack) error {
+	if !a.omits(Ambush) {
+		w.ambush()
 	}
+	w.play(a)
+	return w.settle()
 }
+
+func (a Attack) omits(t Tricks) bool { return a.Omit&t != 0 }
 
 // play is the random part of an attack. It consists of phases in which the peers behave
 // differently.
@@ -232,8 +232,8 @@ func (w *world) drawTraffic(a Attack, port, target int) traffic {
 	if w.rng.IntN(2) == 0 {
 		t.share = w.rng.Float64()
 	}
-	for n := range uint8(8) {
-		if at := w.rng.IntN(6); w.lossless>>n&1 == 1 && at > 1 || w.lossless>>n&1 == 0 && at == 0 && !a.omits(Lossy) {
+	for n, lossless := uint8(0), w.config.Ports[port].PFC; n < 8; n++ {
+		if at := w.rng.IntN(6); lossless>>n&1 == 1 && at > 1 || lossless>>n&1 == 0 && at == 0 && !a.omits(Lossy) {
 			t.priorities = append(t.priorities, n)
 		}
 	}
@@ -276,6 +276,7 @@ func (w *world) Reload() {
 // noticed the link and had time to pause the peer.
 func (w *world) flap(port int) {
 	p := w.peers[port]
+	w.oracle.downed |= 1 << port
 	kept, onPause := p.traffic, p.onPause
 	p.traffic, p.onPause, p.down = traffic{}, nil, true
 	p.reset()
@@ -327,7 +328,7 @@ func (w *world) idle() bool {
 }
 
 func (w *world) result() Result {
-	r := Result{Frames: w.frames, config: w.text}
+	r := Result{Frames: w.frames, config: w.initial}
 	if w.slow > w.gap {
 		r.Slow = 1
 	}
@@ -335,7 +336,6 @@ func (w *world) result() Result {
 		s := l.worker.Look(w.now)
 		for i := range s.Ports {
 			p := &s.Ports[i]
-			r.LosslessDrops += p.LosslessDrops()
 			r.Behind += p.Behind
 			if p.Behind == 0 { // else a PFC frame of the peer may have waited behind the rest of an overload
 				r.Late += w.peers[p.Number].late
@@ -345,15 +345,6 @@ func (w *world) result() Result {
 			}
 		}
 	}
-	for _, p := range w.peers {
-		losses := uint64(0)
-		for n := range 8 {
-			if w.lossless>>n&1 == 1 {
-				r.Lossless += p.sent[n]
-				losses += p.sent[n] - p.lost[n] - p.rx[n]
-			}
-		}
-		r.DriverLosses += losses
-	}
+	w.sum(&r)
 	return r
 }

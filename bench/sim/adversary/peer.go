@@ -1,10 +1,11 @@
 package adversary
 
 import (
-	"encoding/binary"
 	"math"
 	"math/bits"
+	"slices"
 
+	"sluice/internal/dataplane"
 	"sluice/internal/frame"
 	"sluice/pfc"
 	"sluice/pmd"
@@ -17,8 +18,9 @@ type peer struct {
 	*world
 	port   int
 	wire   *mem.Wire
-	memory []byte // of its end of the wire: receive buffers and a send buffer for any frame
-	speed  int64  // bit/s
+	driver *driver // of the switch, at the other end of the wire
+	memory []byte  // of its end of the wire: receive buffers and a send buffer for any frame
+	speed  int64   // bit/s
 
 	lineFree int64           // ps: when the line is free for the next frame
 	halted   [8]int64        // ns, by priority: end of the pause that the peer honours
@@ -30,9 +32,7 @@ type peer struct {
 	onPause  func(pfc.Frame) // called with each PFC frame that the switch hands to its driver
 	traffic
 
-	sent, lost, got [8]uint64 // frames, by priority: sent; lost while the wire was down; received
-	late            uint64    // frames received of a priority that the switch should have stopped
-	rx              [8]uint64 // data frames, by priority, that the switch has received
+	late uint64 // frames received of a priority that the switch should have stopped
 }
 
 // order is the effect of a PFC frame on one priority, and when it begins and ends.
@@ -111,10 +111,11 @@ func (p *peer) act(at int64) bool {
 	if len(p.outbox) > 0 {
 		f := p.outbox[0]
 		p.outbox = p.outbox[1:]
-		f.Put(p.buffer(), hostOf(p.port).Bytes())
-		p.ask(at, &f)
-		p.transmit(at, pfc.FrameLength)
-		return true
+		if p.putPause(&f) {
+			p.ask(at, &f)
+			p.transmit(at, pfc.FrameLength)
+			return true
+		}
 	}
 	for range p.priorities {
 		priority, to := p.priorities[p.turn%len(p.priorities)], p.to[p.turn%len(p.to)]
@@ -128,12 +129,39 @@ func (p *peer) act(at int64) bool {
 	return false
 }
 
-// data sends a frame to the host behind a port.
+// putPause writes a pause of the kind that the switch honours at this port, and reports whether
+// there is one. PAUSE stops all priorities for the longest of the times.
+func (p *peer) putPause(f *pfc.Frame) bool {
+	switch p.params.Ports[p.port].FlowControl {
+	case dataplane.PriorityFlowControl:
+		f.Put(p.buffer(), hostOf(p.port).Bytes())
+	case dataplane.LinkPause:
+		most := slices.Max(f.Quanta[:])
+		f.Enable, f.Quanta = 0xff, [8]uint16{most, most, most, most, most, most, most, most}
+		f.PutPause(p.buffer(), hostOf(p.port).Bytes())
+	default:
+		return false
+	}
+	return true
+}
+
+// data sends a frame to the host at a port.
 func (p *peer) data(at int64, priority uint8, to, length int) {
-	b := p.buffer()
-	n := frame.PutHeader(b, hostOf(to), hostOf(p.port), 1, priority, true, frame.TypeIPv4)
-	binary.BigEndian.PutUint32(b[n:], uint32(p.sent[priority]))
-	p.sent[priority]++
+	f := passage{sent: at, from: uint8(p.port), to: uint8(to), due: 1 << to, class: priority, pcp: priority,
+		tagged: true, vid: 1}
+	code, s := uint8(0), &p.settings.ports[p.port]
+	if s.link == "access" {
+		f.vid = 0 // it takes no other tag
+	}
+	if s.trust == "ip" {
+		code, f.pcp = dscp[priority], uint8(p.rng.IntN(8))
+		f.tagged = s.link == taggedTrunk || p.rng.IntN(2) == 0
+	}
+	if !f.tagged {
+		length = max(shortest, length-frame.TagLength) // the switch may add one
+	}
+	f.length = uint16(length)
+	p.oracle.put(p.buffer(), f, code)
 	p.transmit(at, length)
 	if p.share > 0 {
 		p.lineFree += int64(float64(p.slot(length)) * (1/p.share - 1))
@@ -207,14 +235,16 @@ func (p *peer) arrived(at int64, b []byte) {
 		return // not subject to pauses
 	}
 	if parsed && h.Type != frame.TypeMACControl {
-		p.got[h.PCP]++
-		if at > p.silent[h.PCP] && at < p.until[h.PCP] {
-			p.late++
+		p.judge(p.port, b)
+		if serial, _, found := p.oracle.find(b); found {
+			if class := p.oracle.passages[serial].class; at > p.silent[class] && at < p.until[class] {
+				p.late++
+			}
 		}
 		return
 	}
-	if kind, _ := pfc.Decode(b, &f); kind != pfc.PFC {
-		panic("sim: the switch sent a control frame that is not PFC, or an invalid frame")
+	if kind, _ := pfc.Decode(b, &f); kind != pfc.PFC && kind != pfc.Pause {
+		panic("sim: the switch sent a control frame that is neither PFC nor PAUSE, or an invalid frame")
 	}
 	for meant := f.Enable; meant != 0; meant &= meant - 1 {
 		p.heed(at, bits.TrailingZeros8(meant), f.Quanta[bits.TrailingZeros8(meant)])
@@ -270,7 +300,7 @@ func (p *peer) say(priorities uint8, quanta uint16) {
 // ask records what the peer asks of the switch. The switch must have done it when it has polled and
 // its TX ring has drained.
 func (p *peer) ask(at int64, f *pfc.Frame) {
-	for meant := f.Enable & p.honoured(); meant != 0; meant &= meant - 1 {
+	for meant := f.Enable & p.honoured(p.port); meant != 0; meant &= meant - 1 {
 		n := bits.TrailingZeros8(meant)
 		p.until[n] = at + p.pause(f.Quanta[n])
 		p.silent[n] = at + p.Silence(p.port)

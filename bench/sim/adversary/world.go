@@ -19,14 +19,17 @@ import (
 // until it or the adversary lets time pass; then the others run.
 type world struct {
 	*drawn
-	rng    *rand.Rand
-	s      *dataplane.Switch
-	plan   dataplane.Plan
-	peers  []*peer
-	loops  []*loop
-	now    int64 // ns
-	cost   int64 // ns that the worker takes to receive and send a frame
-	frames uint64
+	initial string // the configuration before any reload
+	oracle  oracle
+	rng     *rand.Rand
+	s       *dataplane.Switch
+	plan    dataplane.Plan
+	latest  *dataplane.Plan // published
+	peers   []*peer
+	loops   []*loop
+	now     int64 // ns
+	cost    int64 // ns that the worker takes to receive and send a frame
+	frames  uint64
 	// ns: the longest time between two moments at which a worker had emptied a port's ring or had
 	// stopped its peer
 	slow int64
@@ -35,16 +38,17 @@ type world struct {
 // loop is a worker with its interruptions.
 type loop struct {
 	*world
-	worker  *dataplane.Worker
-	resume  func() (ns int64, running bool)
-	stop    func()
-	yield   func(ns int64) bool
-	wakeAt  int64
-	drivers []*driver // of its ports with lossless classes
-	rush    bool      // the next iteration begins at once
-	held    [2]int64  // ns of interruption since the current iteration began and in the previous one
-	idle    float64   // probability of an interruption at each place where one is possible
-	injects float64   // probability of a frame of the control plane before each burst that is received
+	worker     *dataplane.Worker
+	resume     func() (ns int64, running bool)
+	stop       func()
+	yield      func(ns int64) bool
+	wakeAt     int64
+	drivers    []*driver // of its ports with lossless classes
+	rush       bool      // the next iteration begins at once
+	held       [2]int64  // ns of interruption since the current iteration began and in the previous one
+	idle       float64   // probability of an interruption at each place where one is possible
+	injects    float64   // probability of a frame of the control plane before each burst that is received
+	behindPlan bool      // a worker may not run the latest plan yet
 }
 
 // driver is a worker's port. Time may pass in each call by the worker.
@@ -56,10 +60,15 @@ type driver struct {
 	unread bool   // the worker left frames when it last polled
 	held   int64  // ns of interruption since then
 	before func() // called once, before frames are sent
+
+	// As of the plan that the worker runs:
+	up       bool
+	lossless uint8    // priorities
+	since    [8]int64 // ns, by priority: until then the peer may send although the switch wants it to stop
 }
 
 func newWorld(d *drawn, rng *rand.Rand) (*world, error) {
-	w := &world{drawn: d, rng: rng}
+	w := &world{drawn: d, initial: d.settings.text(), oracle: newOracle(len(d.params.Ports)), rng: rng}
 	var err error
 	if w.s, err = dataplane.NewSwitch(d.params); err != nil {
 		return nil, err
@@ -90,7 +99,7 @@ func (w *world) close() {
 func (w *world) plug(port int) error {
 	c, ring := &w.config.Ports[port], w.params.Ports[port].Buffers
 	size := w.config.Memory.BufferSize
-	p := &peer{world: w, port: port, speed: int64(c.Speed), memory: make([]byte, receiveBuffers*size+sendBuffer)}
+	p := &peer{world: w, port: port, speed: int64(c.LinkSpeed), memory: make([]byte, receiveBuffers*size+sendBuffer)}
 	mtu := size - 64
 	if w.part > 0 {
 		mtu = jumboMTU
@@ -100,11 +109,13 @@ func (w *world) plug(port int) error {
 	}
 	wire, err := mem.NewWire(
 		mem.Params{
-			Rate: c.Speed, Delay: delay(c), MTU: mtu, Part: w.part, Ring: max(ring, receiveBuffers),
+			Rate: c.LinkSpeed, Delay: w.delay[port], MTU: mtu, Part: w.part, Ring: max(ring, receiveBuffers),
 			Fault: func(_ int64, toB bool, b []byte) mem.Fault { return p.fault(toB, b) },
 			Tap: func(at int64, toB bool, b []byte) {
 				if toB {
 					p.arrived(at, b)
+				} else if serial, _, found := w.oracle.find(b); found {
+					p.driver.promise(&w.oracle.passages[serial], at)
 				}
 			},
 		},
@@ -126,6 +137,7 @@ func (w *world) join(p *peer, wire *mem.Wire) error {
 	}
 	l := w.loops[w.params.Ports[p.port].Worker]
 	d := &driver{Port: wire.A, loop: l, peer: p}
+	p.driver = d
 	l.drivers = append(l.drivers, d)
 	w.peers = append(w.peers, p)
 	link := dataplane.Link{Driver: d, Up: true, TXRing: w.params.Ports[p.port].Buffers,
@@ -160,9 +172,12 @@ func (p *peer) fault(toB bool, b []byte) mem.Fault {
 	if !p.down {
 		return mem.Deliver
 	}
-	var h frame.Header
-	if !toB && frame.Parse(b, &h) == frame.OK && h.Type != frame.TypeMACControl {
-		p.lost[h.PCP]++
+	if serial, _, found := p.oracle.find(b); found {
+		if f := &p.oracle.passages[serial]; toB {
+			f.got |= 1 << p.port
+		} else {
+			f.gone = true
+		}
 	}
 	return mem.Lose
 }
@@ -174,6 +189,10 @@ func (w *world) publish(g *dataplane.Generation) {
 	plan.Links = append([]dataplane.Link(nil), w.plan.Links...)
 	plan.Generation = g
 	w.s.Publish(&plan)
+	w.latest = &plan
+	for _, l := range w.loops {
+		l.behindPlan = true
+	}
 }
 
 // run advances time by ns.
@@ -295,13 +314,15 @@ func (d *driver) Receive(burst []pmd.Desc) int {
 	l := d.loop
 	l.maybe()
 	d.inject()
+	if l.behindPlan {
+		l.follow()
+	}
 	n := d.Port.Receive(burst)
 	d.look()
 	head := true
 	for _, desc := range burst[:n] {
-		var h frame.Header
-		if head && frame.Parse(l.memory.Frame(desc.Addr, desc.Len), &h) == frame.OK && h.Type != frame.TypeMACControl {
-			d.peer.rx[h.PCP]++
+		if head {
+			d.took(l.memory.Frame(desc.Addr, desc.Len))
 		}
 		head = desc.Options&pmd.Continued == 0
 	}
@@ -356,4 +377,46 @@ func (d *driver) Transmit(burst []pmd.Desc) int {
 		}
 	}
 	return d.Port.Transmit(burst)
+}
+
+// follow looks at what the worker runs after the latest plan.
+func (l *loop) follow() {
+	l.behindPlan = !l.s.Adopted(l.latest)
+	s := l.worker.Look(l.now)
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		d := l.peers[p.Number].driver
+		settled := l.now + 2*l.gap + l.Silence(p.Number) + l.reaction[p.Number]
+		for class := range d.since {
+			switch was := d.up && d.lossless>>class&1 == 1; {
+			case l.params.Ports[p.Number].FlowControl == dataplane.NoFlowControl:
+				d.since[class] = never
+			case !was || d.since[class] == never:
+				d.since[class] = settled
+			}
+		}
+		d.up, d.lossless = p.Up, p.Lossless
+	}
+}
+
+// promise records what the switch owes a frame that has come in at a time.
+func (d *driver) promise(f *passage, at int64) {
+	since := d.since[f.class]
+	f.promised = d.lossless>>f.class&1 == 1 && (d.up || since == never)
+	f.settled = at >= since
+}
+
+// took records a frame that the worker has received.
+func (d *driver) took(b []byte) {
+	w := d.loop.world
+	serial, _, found := w.oracle.find(b)
+	if !found {
+		return
+	}
+	f := &w.oracle.passages[serial]
+	f.taken = true
+	d.promise(f, w.now)
+	if d.up {
+		w.heard(int(f.from), d.peer.port)
+	}
 }
