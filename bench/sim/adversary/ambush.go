@@ -93,7 +93,7 @@ func (w *world) spring(victim, egress *peer, q uint8) {
 	w.run(0) // the peer begins to send the XON
 	victim.traffic = traffic{priorities: []uint8{q}, to: []int{egress.port}, size: densestFrames, left: -1, first: true}
 	resumes := victim.lineFree/1000 + delay(&w.config.Ports[victim.port])
-	crosses := resumes + victim.slot(victim.longest(victim.port, q))/1000
+	crosses := resumes + victim.slot(victim.longest(q))/1000
 	w.run(resumes - 2 - w.now)
 	l.wakeAt = crosses - 1
 	d.before = func() {

@@ -17,8 +17,6 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/cells"
-	"sluice/internal/dataplane"
 	"sluice/pfc"
 )
 
@@ -45,11 +43,12 @@ const (
 	Flaps
 	Lossy            // frames of lossy classes as well
 	Injection        // of frames of the switch's control plane
+	Surprises        // reloads at the worst moment
 	AllTricks Tricks = 1<<iota - 1
 )
 
 var trickNames = []string{"interruptions", "cost", "ambush", "toggling", "pauses", "reloads", "flaps", "lossy",
-	"injection"}
+	"injection", "surprises"}
 
 // Names returns the names of the tricks.
 func (t Tricks) Names() (names []string) {
@@ -125,7 +124,7 @@ func (a Attack) Run() (Result, error) {
 	}
 	defer w.close()
 	if err := w.attack(a); err != nil {
-		return Result{}, fmt.Errorf("sim: seed %d: %w\n%s", a.Seed, err, w.initial)
+		return Result{}, fmt.Errorf("sim: seed %d: %w\n%s", a.Seed, err, w.base.text())
 	}
 	return w.result(), nil
 }
@@ -134,6 +133,9 @@ func (a Attack) Run() (Result, error) {
 func (w *world) attack(a Attack) error {
 	if !a.omits(Ambush) {
 		w.ambush()
+	}
+	if len(w.peers) > 2 && !a.omits(Surprises) {
+		w.surprise()
 	}
 	w.play(a)
 	return w.settle()
@@ -164,7 +166,7 @@ func (w *world) play(a Attack) {
 		w.phase(a)
 		w.run(1 + int64(between(w.rng, float64(duration)/100, float64(duration)/2)))
 		if w.rng.IntN(6) == 0 && !a.omits(Reloads) {
-			w.Reload()
+			w.reload()
 		}
 		if w.rng.IntN(6) == 0 && !a.omits(Flaps) {
 			w.flap(w.rng.IntN(len(w.peers)))
@@ -251,27 +253,6 @@ func (w *world) drawTraffic(a Attack, port, target int) traffic {
 	return t
 }
 
-// Reload changes parameters that may change without loss: shares, marks, queue limits.
-func (w *world) Reload() {
-	p := w.params
-	p.Ports = append([]dataplane.PortParams(nil), p.Ports...)
-	for i := range p.Ports {
-		for n := range cells.Priorities {
-			g := &p.Ports[i].Cells.Groups[n]
-			if g.Share > 2*g.XON+100 && w.rng.IntN(2) == 0 {
-				g.Share -= w.rng.IntN(g.Share / 4)
-			}
-			g.XON = min(g.XON, g.Share)
-		}
-	}
-	g, err := w.s.Prepare(p)
-	if err != nil {
-		return // too small for a frame of a class: a reload would fail
-	}
-	w.publish(g)
-	w.run(2*w.gap + 10_000) // until all workers have switched to it
-}
-
 // flap unplugs a port's cable and plugs it in again. The peer sends again when the switch has
 // noticed the link and had time to pause the peer.
 func (w *world) flap(port int) {
@@ -328,7 +309,7 @@ func (w *world) idle() bool {
 }
 
 func (w *world) result() Result {
-	r := Result{Frames: w.frames, config: w.initial}
+	r := Result{Frames: w.frames, config: w.base.text()}
 	if w.slow > w.gap {
 		r.Slow = 1
 	}

@@ -24,6 +24,8 @@ type drawn struct {
 	part     int // bytes of a frame that the drivers store in a buffer, if it goes on in another one; 0: frames fit
 
 	lossless uint8   // priorities that are lossless at some port
+	patient  bool    // gap and reaction are the whole response; the gap is as short as the ring requires
+	waiting  []int64 // ns, by port: the response, or the part of it that the size of the ring allows
 	gap      int64   // ns: the longest time between two polls of the same port by a worker
 	reaction []int64 // ns, by port: from a PFC frame's arrival at the peer to the last frame that the peer may begin
 	delay    []int64 // ns, by port: of its cable
@@ -98,18 +100,13 @@ func (d *drawn) divide(rng *rand.Rand) bool {
 	if d.lossless == 0 {
 		return false
 	}
-	patient := rng.IntN(2) == 0 // gap and reaction are the whole response; the gap is as short as the ring requires
-	waits := func(p *config.Port) int64 {
-		if patient {
-			return int64(p.Response)
-		}
-		return min(int64(p.Response), d.ringTime(p))
-	}
+	d.patient = rng.IntN(2) == 0
 	d.gap = math.MaxInt64
 	for i := range d.config.Ports {
 		p := &d.config.Ports[i]
-		if d.gap = min(d.gap, waits(p)); patient {
-			d.gap = min(d.gap, d.spareTime(p))
+		d.waiting = append(d.waiting, d.waits(p, &d.params))
+		if d.gap = min(d.gap, d.waiting[i]); d.patient {
+			d.gap = min(d.gap, d.spareTime(d.config, &d.params, p))
 		}
 	}
 	if d.gap < 2_000 {
@@ -122,22 +119,27 @@ func (d *drawn) divide(rng *rand.Rand) bool {
 		d.dense = append(d.dense, d.densestOf(d.params.Ports[i].MaxLossless))
 		d.inFlight = append(d.inFlight, p.InFlight)
 		standard := int64(headroom.ResponseBits(p.LinkSpeed)) * 1e9 / int64(p.LinkSpeed)
-		d.reaction = append(d.reaction, waits(p)-d.gap+standard-1)
+		d.reaction = append(d.reaction, d.waiting[i]-d.gap+standard-1)
 	}
 	return true
 }
 
-// ringTime returns how long frames may wait in the receive ring of a port until its peer is paused,
-// ns.
-func (d *drawn) ringTime(p *config.Port) int64 { return int64(p.RingTime(d.params.Ports[0].Buffers)) }
+// waits returns how long a frame may wait at a port until its peer is paused, and how much longer
+// than the standard allows that peer may take to stop, in all, ns.
+func (d *drawn) waits(p *config.Port, params *dataplane.Params) int64 {
+	if d.patient {
+		return int64(p.Response)
+	}
+	return min(int64(p.Response), int64(p.RingTime(params.Ports[0].Buffers)))
+}
 
 // spareTime returns how long the loop may leave frames in the receive ring of a port whose peer
 // uses the whole response to stop, ns. If the budget of an iteration empties all rings, a ring only
 // has to take the frames that arrive in between.
-func (d *drawn) spareTime(p *config.Port) int64 {
-	ring := d.params.Ports[0].Buffers
-	if rings := ring * (len(d.config.Ports)/max(1, len(d.config.Workers)) + 1); rings > d.params.Budget {
-		return d.ringTime(p) - int64(p.Response)
+func (d *drawn) spareTime(c *config.Config, params *dataplane.Params, p *config.Port) int64 {
+	ring := params.Ports[0].Buffers
+	if rings := ring * (len(c.Ports)/max(1, len(c.Workers)) + 1); rings > params.Budget {
+		return int64(p.RingTime(ring)) - int64(p.Response)
 	}
 	return int64(ring-1) * slot64 * 8e9 / int64(p.LinkSpeed)
 }
@@ -162,8 +164,8 @@ func (d *drawn) Silence(port int) int64 {
 	return d.gap + 2*d.delay[port] + int64(bytes+2*slot64)*8e9/int64(d.config.Ports[port].LinkSpeed) + 100
 }
 
-// honoured returns the priorities of a port whose pauses the switch honours.
-func (d *drawn) honoured(port int) uint8 {
+// honours returns the priorities of a port whose pauses the switch honours.
+func (d *drawn) honours(port int) uint8 {
 	p := &d.params.Ports[port]
 	if p.FlowControl == dataplane.NoFlowControl {
 		return 0
@@ -176,8 +178,8 @@ func hostOf(port int) frame.MAC { return 0x0200_0000_0100 + frame.MAC(port) }
 
 // longest returns the longest frame that the peer of a port may send in a priority, in bytes
 // without FCS.
-func (d *drawn) longest(port int, priority uint8) int {
-	p := &d.params.Ports[port]
+func longest(params *dataplane.Params, port int, priority uint8) int {
+	p := &params.Ports[port]
 	if p.Cells.Groups[priority].Lossless {
 		return p.MaxLossless
 	}

@@ -170,7 +170,7 @@ func (p *peer) data(at int64, priority uint8, to, length int) {
 
 // length chooses the length of the next frame.
 func (p *peer) length(at int64, priority uint8) int {
-	most := p.longest(p.port, priority)
+	most := p.longest(priority)
 	if p.first {
 		p.first = false
 		return most
@@ -191,6 +191,18 @@ func (p *peer) length(at int64, priority uint8) int {
 		}
 	}
 	return dense
+}
+
+// longest returns the longest frame that the peer sends in a priority.
+func (p *peer) longest(priority uint8) int {
+	most := longest(&p.params, p.port, priority)
+	if p.next != nil {
+		most = min(most, longest(&p.next.params, p.port, priority))
+	}
+	if p.now < p.adopted {
+		most = min(most, longest(&p.before, p.port, priority))
+	}
+	return most
 }
 
 // slot returns how long a frame of length bytes without FCS takes on the wire, ps.
@@ -300,7 +312,10 @@ func (p *peer) say(priorities uint8, quanta uint16) {
 // ask records what the peer asks of the switch. The switch must have done it when it has polled and
 // its TX ring has drained.
 func (p *peer) ask(at int64, f *pfc.Frame) {
-	for meant := f.Enable & p.honoured(p.port); meant != 0; meant &= meant - 1 {
+	if at < p.adopted {
+		return
+	}
+	for meant := f.Enable & p.honours(p.port); meant != 0; meant &= meant - 1 {
 		n := bits.TrailingZeros8(meant)
 		p.until[n] = at + p.pause(f.Quanta[n])
 		p.silent[n] = at + p.Silence(p.port)

@@ -19,7 +19,11 @@ import (
 // until it or the adversary lets time pass; then the others run.
 type world struct {
 	*drawn
-	initial string // the configuration before any reload
+	base    *settings        // before any reload
+	next    *reload          // prepared, not yet published
+	before  dataplane.Params // before the latest change
+	adopted int64            // ns: until then, workers may still run before
+	running *loop            // whose worker runs
 	oracle  oracle
 	rng     *rand.Rand
 	s       *dataplane.Switch
@@ -68,7 +72,7 @@ type driver struct {
 }
 
 func newWorld(d *drawn, rng *rand.Rand) (*world, error) {
-	w := &world{drawn: d, initial: d.settings.text(), oracle: newOracle(len(d.params.Ports)), rng: rng}
+	w := &world{drawn: d, base: d.settings, oracle: newOracle(len(d.params.Ports)), rng: rng}
 	var err error
 	if w.s, err = dataplane.NewSwitch(d.params); err != nil {
 		return nil, err
@@ -209,7 +213,9 @@ func (w *world) run(ns int64) {
 			return
 		}
 		w.advance(l.wakeAt)
+		w.running = l
 		ns, _ := l.resume()
+		w.running = nil
 		l.wakeAt = w.now + ns
 	}
 }
@@ -415,7 +421,9 @@ func (d *driver) took(b []byte) {
 	}
 	f := &w.oracle.passages[serial]
 	f.taken = true
-	d.promise(f, w.now)
+	if d.promise(f, w.now); int(f.length) > longest(&w.params, d.peer.port, f.class) {
+		f.settled = false // it waited until a reload made it too long
+	}
 	if d.up {
 		w.heard(int(f.from), d.peer.port)
 	}
