@@ -41,14 +41,17 @@ const (
 	Pauses                           // peers stop the switch
 	Reloads
 	Flaps
-	Lossy            // frames of lossy classes as well
-	Injection        // of frames of the switch's control plane
-	Surprises        // reloads at the worst moment
-	AllTricks Tricks = 1<<iota - 1
+	Lossy               // frames of lossy classes as well
+	Injection           // of frames of the switch's control plane
+	Surprises           // reloads at the worst moment
+	Downs               // the switch holds a port down whose peer sends on
+	Replacements        // ports lose their drivers and get new ones
+	AllTricks    Tricks = 1<<iota - 1
 )
 
 var trickNames = []string{"interruptions", "cost", "ambush", "toggling", "pauses", "reloads", "flaps", "lossy",
-	"injection", "surprises"}
+	"injection", "surprises", "downs",
+	"replacements"}
 
 // Names returns the names of the tricks.
 func (t Tricks) Names() (names []string) {
@@ -137,7 +140,9 @@ func (w *world) attack(a Attack) error {
 	if len(w.peers) > 2 && !a.omits(Surprises) {
 		w.surprise()
 	}
-	w.play(a)
+	if err := w.play(a); err != nil {
+		return err
+	}
 	return w.settle()
 }
 
@@ -145,12 +150,12 @@ func (a Attack) omits(t Tricks) bool { return a.Omit&t != 0 }
 
 // play is the random part of an attack. It consists of phases in which the peers behave
 // differently.
-func (w *world) play(a Attack) {
+func (w *world) play(a Attack) error {
 	var rate float64 // frames a ns, about
 	for _, p := range w.peers {
 		rate += float64(p.speed) / 8e9 / 400
 	}
-	duration := int64(framesPerAttack / rate)
+	w.duration = int64(framesPerAttack / rate)
 	if cost := w.rng.IntN(2) == 0; cost && !a.omits(Cost) {
 		w.cost = w.rng.Int64N(1 + w.gap/int64(12*w.params.Budget))
 	}
@@ -162,20 +167,29 @@ func (w *world) play(a Attack) {
 			l.injects = injects
 		}
 	}
-	for end := w.now + duration; w.now < end; {
+	for end := w.now + w.duration; w.now < end; {
 		w.phase(a)
-		w.run(1 + int64(between(w.rng, float64(duration)/100, float64(duration)/2)))
+		w.run(1 + int64(between(w.rng, float64(w.duration)/100, float64(w.duration)/2)))
 		if w.rng.IntN(6) == 0 && !a.omits(Reloads) {
 			w.reload()
 		}
 		if w.rng.IntN(6) == 0 && !a.omits(Flaps) {
 			w.flap(w.rng.IntN(len(w.peers)))
 		}
+		if w.rng.IntN(6) == 0 && !a.omits(Downs) {
+			w.holdDown(w.rng.IntN(len(w.peers)))
+		}
+		if w.rng.IntN(8) == 0 && !a.omits(Replacements) {
+			if err := w.replace(w.rng.IntN(len(w.peers))); err != nil {
+				return err
+			}
+		}
 	}
 	for _, l := range w.loops {
 		l.idle, l.injects = 0, 0
 	}
 	w.cost = 0
+	return nil
 }
 
 // phase draws the behaviour of each peer.
@@ -251,25 +265,6 @@ func (w *world) drawTraffic(a Attack, port, target int) traffic {
 		t.to = append(t.to, to)
 	}
 	return t
-}
-
-// flap unplugs a port's cable and plugs it in again. The peer sends again when the switch has
-// noticed the link and had time to pause the peer.
-func (w *world) flap(port int) {
-	p := w.peers[port]
-	w.oracle.downed |= 1 << port
-	kept, onPause := p.traffic, p.onPause
-	p.traffic, p.onPause, p.down = traffic{}, nil, true
-	p.reset()
-	w.run(w.rng.Int64N(20_000))
-	w.plan.Links[port].Up = false
-	w.publish(nil)
-	w.run(2*w.gap + w.rng.Int64N(20_000))
-	p.down = false
-	w.plan.Links[port].Up = true
-	w.publish(nil)
-	w.run(2*w.gap + w.Silence(port) + w.reaction[port])
-	p.traffic, p.onPause = kept, onPause
 }
 
 // settle stops the peers' traffic and pauses, and waits until no frame is in flight.

@@ -251,7 +251,7 @@ func (w *world) sum(r *Result) {
 		}
 	}
 	lost := uint64(0)
-	copies, counted := o.copied, uint64(0)
+	copies, counted, shown := o.copied, uint64(0), uint64(0)
 	for class, n := range o.ended {
 		balance[class] -= int64(n)
 	}
@@ -261,6 +261,7 @@ func (w *world) sum(r *Result) {
 		for i := range s.Ports {
 			p := &s.Ports[i]
 			counted += p.LosslessDrops()
+			shown += p.Lost.Sum(func(drop.Reason) bool { return true })
 			copies += p.FloodCopies
 			for class := range cells.Priorities {
 				for why := range p.Drops {
@@ -271,7 +272,7 @@ func (w *world) sum(r *Result) {
 		}
 	}
 	r.LosslessDrops = max(lost, counted-min(counted, early))
-	r.Uncounted = lost - min(lost, counted) + off(balance, copies)
+	r.Uncounted = lost - min(lost, shown) + off(balance, copies)
 }
 
 // excused returns how many frames of a class were dropped at their egress port because the

@@ -26,13 +26,15 @@ type peer struct {
 	halted   [8]int64        // ns, by priority: end of the pause that the peer honours
 	pending  []order         // pauses that have arrived and have not taken effect
 	down     bool            // its link
+	deaf     bool            // the switch need not do what the peer asks
 	until    [8]int64        // ns, by priority: end of the pauses that the peer asked for
 	silent   [8]int64        // ns, by priority: when these must have taken effect
 	outbox   []pfc.Frame     // PFC frames to send next
 	onPause  func(pfc.Frame) // called with each PFC frame that the switch hands to its driver
 	traffic
 
-	late uint64 // frames received of a priority that the switch should have stopped
+	least [8]int // bytes, by priority: of the longest frame that was allowed so far, the least
+	late  uint64 // frames received of a priority that the switch should have stopped
 }
 
 // order is the effect of a PFC frame on one priority, and when it begins and ends.
@@ -120,7 +122,7 @@ func (p *peer) act(at int64) bool {
 	for range p.priorities {
 		priority, to := p.priorities[p.turn%len(p.priorities)], p.to[p.turn%len(p.to)]
 		p.turn++
-		if p.halted[priority] <= at {
+		if p.halted[priority] <= at && p.absent>>to&1 == 0 {
 			p.left--
 			p.data(at, priority, to, p.length(at, priority))
 			return true
@@ -203,6 +205,15 @@ func (p *peer) longest(priority uint8) int {
 		most = min(most, longest(&p.before, p.port, priority))
 	}
 	return most
+}
+
+// shorten records the longest frames of new parameters.
+func (p *peer) shorten() {
+	for class := range p.least {
+		if most := longest(&p.params, p.port, uint8(class)); p.least[class] == 0 || most < p.least[class] {
+			p.least[class] = most
+		}
+	}
 }
 
 // slot returns how long a frame of length bytes without FCS takes on the wire, ps.
@@ -312,7 +323,7 @@ func (p *peer) say(priorities uint8, quanta uint16) {
 // ask records what the peer asks of the switch. The switch must have done it when it has polled and
 // its TX ring has drained.
 func (p *peer) ask(at int64, f *pfc.Frame) {
-	if at < p.adopted {
+	if at < p.adopted || p.deaf {
 		return
 	}
 	for meant := f.Enable & p.honours(p.port); meant != 0; meant &= meant - 1 {

@@ -122,6 +122,7 @@ func (w *world) change(r *reload) {
 		w.lossless |= p.PFC
 		w.inFlight[i] = max(w.inFlight[i], p.InFlight)
 		w.peers[i].until = [8]int64{} // it may not be honoured any more
+		w.peers[i].shorten()
 	}
 	w.cost = min(w.cost, w.gap/int64(12*w.params.Budget))
 	w.publish(r.generation)
@@ -212,14 +213,14 @@ func (w *world) ensnare(victim, egress *peer, q uint8, r *reload) {
 	for _, p := range w.peers {
 		if p != victim {
 			h := w.anyOf(^uint8(1 << q))
-			p.traffic = traffic{priorities: []uint8{h}, to: []int{victim.port}, size: pick(w.rng, shortestFrames, longestFrames),
-				left: -1}
+			p.traffic = traffic{priorities: []uint8{h}, to: []int{victim.port}, left: -1,
+				size: pick(w.rng, shortestFrames, longestFrames)}
 		}
 	}
 	fill := 2*w.gap + int64(w.inFlight[victim.port])*16e9/victim.speed
 	w.run(fill)
-	victim.traffic = traffic{priorities: []uint8{q}, to: []int{egress.port}, size: pick(w.rng, shortestFrames, densestFrames),
-		left: -1, first: true}
+	victim.traffic = traffic{priorities: []uint8{q}, to: []int{egress.port}, left: -1, first: true,
+		size: pick(w.rng, shortestFrames, densestFrames)}
 	w.await(victim, q, r)
 	if w.next == r {
 		w.change(r)

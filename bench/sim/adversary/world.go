@@ -19,21 +19,23 @@ import (
 // until it or the adversary lets time pass; then the others run.
 type world struct {
 	*drawn
-	base    *settings        // before any reload
-	next    *reload          // prepared, not yet published
-	before  dataplane.Params // before the latest change
-	adopted int64            // ns: until then, workers may still run before
-	running *loop            // whose worker runs
-	oracle  oracle
-	rng     *rand.Rand
-	s       *dataplane.Switch
-	plan    dataplane.Plan
-	latest  *dataplane.Plan // published
-	peers   []*peer
-	loops   []*loop
-	now     int64 // ns
-	cost    int64 // ns that the worker takes to receive and send a frame
-	frames  uint64
+	base     *settings        // before any reload
+	next     *reload          // prepared, not yet published
+	before   dataplane.Params // before the latest change
+	adopted  int64            // ns: until then, workers may still run before
+	running  *loop            // whose worker runs
+	oracle   oracle
+	duration int64  // ns: of the random part of the attack, about
+	absent   uint64 // ports without a driver, or about to lose it: nobody sends to them
+	rng      *rand.Rand
+	s        *dataplane.Switch
+	plan     dataplane.Plan
+	latest   *dataplane.Plan // published
+	peers    []*peer
+	loops    []*loop
+	now      int64 // ns
+	cost     int64 // ns that the worker takes to receive and send a frame
+	frames   uint64
 	// ns: the longest time between two moments at which a worker had emptied a port's ring or had
 	// stopped its peer
 	slow int64
@@ -99,21 +101,30 @@ func (w *world) close() {
 	}
 }
 
-// plug connects a port to its peer.
+// plug adds a port's peer and connects both.
 func (w *world) plug(port int) error {
-	c, ring := &w.config.Ports[port], w.params.Ports[port].Buffers
-	size := w.config.Memory.BufferSize
+	c, size := &w.config.Ports[port], w.config.Memory.BufferSize
 	p := &peer{world: w, port: port, speed: int64(c.LinkSpeed), memory: make([]byte, receiveBuffers*size+sendBuffer)}
+	for n := range p.silent {
+		p.silent[n] = never
+	}
+	p.shorten()
+	w.peers = append(w.peers, p)
+	w.plan.Links = append(w.plan.Links, dataplane.Link{})
+	return w.connect(p)
+}
+
+// connect connects a port to its peer by a new wire.
+func (w *world) connect(p *peer) error {
+	c, ring := &w.config.Ports[p.port], w.params.Ports[p.port].Buffers
+	size := w.config.Memory.BufferSize
 	mtu := size - 64
 	if w.part > 0 {
 		mtu = jumboMTU
 	}
-	for n := range p.silent {
-		p.silent[n] = never
-	}
 	wire, err := mem.NewWire(
 		mem.Params{
-			Rate: c.LinkSpeed, Delay: w.delay[port], MTU: mtu, Part: w.part, Ring: max(ring, receiveBuffers),
+			Rate: c.LinkSpeed, Delay: w.delay[p.port], MTU: mtu, Part: w.part, Ring: max(ring, receiveBuffers),
 			Fault: func(_ int64, toB bool, b []byte) mem.Fault { return p.fault(toB, b) },
 			Tap: func(at int64, toB bool, b []byte) {
 				if toB {
@@ -125,31 +136,26 @@ func (w *world) plug(port int) error {
 		},
 		mem.End{Memory: w.memory.Bytes(), Buffer: size}, mem.End{Memory: p.memory[:receiveBuffers*size], Buffer: size})
 	if err != nil {
-		return fmt.Errorf("sim: port %d: %w", port, err)
+		return fmt.Errorf("sim: port %d: %w", p.port, err)
 	}
-	return w.join(p, wire)
-}
-
-func (w *world) join(p *peer, wire *mem.Wire) error {
+	wire.Advance(w.now)
 	p.wire = wire
 	for i := range receiveBuffers {
-		addr := [1]uint64{uint64(i * w.config.Memory.BufferSize)}
+		addr := [1]uint64{uint64(i * size)}
 		wire.B.Fill(addr[:])
 	}
 	if parked := w.s.Parked(p.port); wire.A.Fill(parked) != len(parked) {
 		return fmt.Errorf("sim: port %d: the wire does not take all of the %d buffers", p.port, len(parked))
 	}
 	l := w.loops[w.params.Ports[p.port].Worker]
-	d := &driver{Port: wire.A, loop: l, peer: p}
-	p.driver = d
-	l.drivers = append(l.drivers, d)
-	w.peers = append(w.peers, p)
-	link := dataplane.Link{Driver: d, Up: true, TXRing: w.params.Ports[p.port].Buffers,
+	p.driver = &driver{Port: wire.A, loop: l, peer: p, empty: w.now}
+	l.drivers = append(l.drivers, p.driver)
+	link := dataplane.Link{Driver: p.driver, Up: true, TXRing: w.params.Ports[p.port].Buffers,
 		MAC: [6]byte{2, 0, 0, 0, 1, byte(p.port)}}
 	if w.part > 0 {
 		w.drawSending(&link, &w.params.Ports[p.port])
 	}
-	w.plan.Links = append(w.plan.Links, link)
+	w.plan.Links[p.port] = link
 	return nil
 }
 
@@ -402,6 +408,8 @@ func (l *loop) follow() {
 			}
 		}
 		d.up, d.lossless = p.Up, p.Lossless
+		// a class becomes lossless when there is memory for its headroom
+		l.behindPlan = l.behindPlan || p.Lossless != l.config.Ports[p.Number].PFC
 	}
 }
 
@@ -421,8 +429,8 @@ func (d *driver) took(b []byte) {
 	}
 	f := &w.oracle.passages[serial]
 	f.taken = true
-	if d.promise(f, w.now); int(f.length) > longest(&w.params, d.peer.port, f.class) {
-		f.settled = false // it waited until a reload made it too long
+	if d.promise(f, w.now); int(f.length) > d.peer.least[f.class] {
+		f.settled = false // a reload may change what is too long while it waits, or only take effect later
 	}
 	if d.up {
 		w.heard(int(f.from), d.peer.port)

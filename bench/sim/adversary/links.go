@@ -1,0 +1,115 @@
+package adversary
+
+import (
+	"slices"
+
+	"sluice/internal/dataplane"
+)
+
+// flap unplugs a port's cable and plugs it in again. The peer sends again when the switch has
+// noticed the link and had time to pause the peer.
+func (w *world) flap(port int) {
+	p := w.peers[port]
+	w.oracle.downed |= 1 << port
+	kept, onPause := p.traffic, p.onPause
+	p.traffic, p.onPause, p.down = traffic{}, nil, true
+	p.reset()
+	w.run(w.rng.Int64N(20_000))
+	w.setLink(port, func(l *dataplane.Link) { l.Up = false })
+	w.run(2*w.gap + w.rng.Int64N(20_000))
+	p.down = false
+	w.setLink(port, func(l *dataplane.Link) { l.Up = true })
+	w.run(2*w.gap + w.Silence(port) + w.reaction[port])
+	p.traffic, p.onPause = kept, onPause
+}
+
+// holdDown has the switch hold a port down, for example because it does not fit the rate of its
+// link. Its peer does not notice, and sends on to a port where frames can't leave.
+func (w *world) holdDown(port int) {
+	p, stuck := w.peers[port], w.peers[(port+1+w.rng.IntN(len(w.peers)-1))%len(w.peers)]
+	set := w.config.Ports[port].PFC
+	if set == 0 {
+		return
+	}
+	w.oracle.downed |= 1 << port
+	kept, onPause, q := p.traffic, p.onPause, w.anyOf(set)
+	p.traffic, p.onPause, p.deaf = traffic{priorities: []uint8{q}, to: []int{stuck.port}, left: 4000}, nil, true
+	p.until = [8]int64{}
+	stuck.say(0xff, 65535)
+	w.setLink(port, func(l *dataplane.Link) { l.Up = false })
+	w.run(2*w.gap + w.rng.Int64N(1+min(4000*p.slot(shortest)/1000, w.duration/2)))
+	w.setLink(port, func(l *dataplane.Link) { l.Up = true })
+	w.run(2*w.gap + w.Silence(port) + w.reaction[port])
+	stuck.say(0xff, 0)
+	p.traffic, p.onPause, p.deaf = kept, onPause, false
+}
+
+// setLink changes a port's link. The workers adopt it within a gap, each at a time of its own.
+func (w *world) setLink(port int, change func(*dataplane.Link)) {
+	change(&w.plan.Links[port])
+	w.forgotten(port)
+	w.publish(nil)
+	if w.rng.IntN(2) == 0 {
+		w.loops[w.rng.IntN(len(w.loops))].lag()
+	}
+}
+
+// replace closes a port's device and opens it again. As the switch does, it first holds the peer in
+// XOFF while frames on their way leave, then takes the driver away, and then its buffers back.
+// Meanwhile nobody sends to the port.
+func (w *world) replace(port int) error {
+	p := w.peers[port]
+	w.absent |= 1 << port
+	w.oracle.downed |= 1 << port
+	quiet := 2*w.gap + w.Silence(port) + w.reaction[port] + 20_000
+	kept, onPause := p.traffic, p.onPause
+	w.setLink(port, func(l *dataplane.Link) { l.Drain = dataplane.HoldPeers })
+	w.run(quiet)
+	p.traffic, p.onPause = traffic{}, nil
+	w.run(quiet)
+	p.outbox = nil
+	p.say(0xff, 0)
+	w.setLink(port, func(l *dataplane.Link) { l.Drain = dataplane.Refuse })
+	for tries := 0; !w.empty(port); tries++ {
+		if w.run(quiet); tries == 100 { // its frames wait for another port
+			w.setLink(port, func(l *dataplane.Link) { l.Drain = dataplane.Running })
+			w.absent &^= 1 << port
+			p.traffic, p.onPause = kept, onPause
+			return nil
+		}
+	}
+	p.down = true
+	p.reset()
+	w.setLink(port, func(l *dataplane.Link) { *l = dataplane.Link{} })
+	for range 1000 {
+		if w.run(2 * w.gap); w.s.Adopted(w.latest) {
+			break
+		}
+	}
+	w.setLink(port, func(l *dataplane.Link) { l.Closed = true })
+	w.run(2*w.gap + 10_000)
+	l := p.driver.loop
+	l.drivers = slices.DeleteFunc(l.drivers, func(d *driver) bool { return d == p.driver })
+	if err := w.connect(p); err != nil {
+		return err
+	}
+	w.setLink(port, func(*dataplane.Link) {})
+	p.down = false
+	w.run(quiet)
+	w.absent &^= 1 << port
+	p.traffic, p.onPause = kept, onPause
+	return nil
+}
+
+// empty reports whether no frame waits to leave a port.
+func (w *world) empty(port int) bool {
+	for _, l := range w.loops {
+		s := l.worker.Look(w.now)
+		for i := range s.Ports {
+			if p := &s.Ports[i]; p.Number == port {
+				return p.Buffers.Queued+p.Buffers.Sending == 0
+			}
+		}
+	}
+	return true
+}
