@@ -45,13 +45,14 @@ const (
 	Injection           // of frames of the switch's control plane
 	Surprises           // reloads at the worst moment
 	Downs               // the switch holds a port down whose peer sends on
+	Moves               // hosts move to other ports
 	Replacements        // ports lose their drivers and get new ones
 	AllTricks    Tricks = 1<<iota - 1
 )
 
 var trickNames = []string{"interruptions", "cost", "ambush", "toggling", "pauses", "reloads", "flaps", "lossy",
 	"injection", "surprises", "downs",
-	"replacements"}
+	"moves", "replacements"}
 
 // Names returns the names of the tricks.
 func (t Tricks) Names() (names []string) {
@@ -178,6 +179,10 @@ func (w *world) play(a Attack) error {
 		}
 		if w.rng.IntN(6) == 0 && !a.omits(Downs) {
 			w.holdDown(w.rng.IntN(len(w.peers)))
+		}
+		if w.rng.IntN(6) == 0 && !w.settings.static && !a.omits(Moves) {
+			at := w.rng.Perm(len(w.peers))
+			w.swap(w.peers[at[0]], w.peers[at[1]])
 		}
 		if w.rng.IntN(8) == 0 && !a.omits(Replacements) {
 			if err := w.replace(w.rng.IntN(len(w.peers))); err != nil {

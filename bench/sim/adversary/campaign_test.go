@@ -11,7 +11,8 @@ var (
 )
 
 // lossy are the tricks by which the switch still loses frames: a port that is held down takes
-// lossless frames, and does not pause their sender.
+// lossless frames without pausing their sender, and workers forget where hosts are whose frames came
+// in before all of them knew of the link.
 const lossy = Downs
 
 // TestNothingLosslessIsLost: whatever the adversary does within the assumptions of

@@ -94,10 +94,7 @@ func drawPart(rng *rand.Rand, bufferSize int) int {
 // divide divides the response between the loop and the peers. It reports whether that leaves the
 // loop a useful gap.
 func (d *drawn) divide(rng *rand.Rand) bool {
-	for i := range d.config.Ports {
-		d.lossless |= d.config.Ports[i].PFC
-	}
-	if d.lossless == 0 {
+	if d.lossless = losslessIn(d.config); d.lossless == 0 {
 		return false
 	}
 	d.patient = rng.IntN(2) == 0
@@ -122,6 +119,14 @@ func (d *drawn) divide(rng *rand.Rand) bool {
 		d.reaction = append(d.reaction, d.waiting[i]-d.gap+standard-1)
 	}
 	return true
+}
+
+// losslessIn returns the priorities that are lossless at some port.
+func losslessIn(c *config.Config) (set uint8) {
+	for i := range c.Ports {
+		set |= c.Ports[i].PFC
+	}
+	return set
 }
 
 // waits returns how long a frame may wait at a port until its peer is paused, and how much longer

@@ -46,9 +46,10 @@ func (w *world) holdDown(port int) {
 
 // setLink changes a port's link. The workers adopt it within a gap, each at a time of its own.
 func (w *world) setLink(port int, change func(*dataplane.Link)) {
+	w.quieten(port)
 	change(&w.plan.Links[port])
-	w.forgotten(port)
 	w.publish(nil)
+	w.forgotten(port)
 	if w.rng.IntN(2) == 0 {
 		w.loops[w.rng.IntN(len(w.loops))].lag()
 	}
@@ -66,7 +67,9 @@ func (w *world) replace(port int) error {
 	w.setLink(port, func(l *dataplane.Link) { l.Drain = dataplane.HoldPeers })
 	w.run(quiet)
 	p.traffic, p.onPause = traffic{}, nil
-	w.run(quiet)
+	for w.run(quiet); p.driver.Port.Waiting() > 0; {
+		w.run(quiet)
+	}
 	p.outbox = nil
 	p.say(0xff, 0)
 	w.setLink(port, func(l *dataplane.Link) { l.Drain = dataplane.Refuse })

@@ -28,7 +28,7 @@ type oracle struct {
 type passage struct {
 	sent              int64  // ns
 	due, got          uint64 // ports that must receive it, and those that have
-	from, to          uint8  // ingress port, host
+	from, source, to  uint8  // ingress port, hosts
 	class, pcp        uint8
 	tagged            bool // as the peer sent it
 	vid               uint16
@@ -41,6 +41,7 @@ type passage struct {
 type host struct {
 	port        int   // where it is
 	since, last int64 // ns: all its frames since then have come in there, the last at that time
+	moved       int64 // ns: it has been there since then
 }
 
 const (
@@ -79,7 +80,7 @@ func (o *oracle) put(b []byte, f passage, code uint8) {
 		dst = hostOf(int(f.to))
 	}
 	serial := len(o.passages)
-	n := frame.PutHeader(b, dst, hostOf(int(f.from)), f.vid, f.pcp, f.tagged, frame.TypeIPv4)
+	n := frame.PutHeader(b, dst, hostOf(int(f.source)), f.vid, f.pcp, f.tagged, frame.TypeIPv4)
 	ip := b[n : n+ipLength]
 	clear(ip)
 	ip[0], ip[1] = 0x45, code<<2
@@ -169,7 +170,8 @@ func (w *world) learning() int64 { return 4*w.gap + 10_000 }
 // heard records that the switch has received a frame of a host.
 func (w *world) heard(h, port int) {
 	host := &w.oracle.hosts[h]
-	if port != host.port || w.now-host.last >= int64(w.config.Forwarding.Ageing)/2 || host.since == unsettled {
+	if w.now < w.forgets || port != host.port || host.since == unsettled ||
+		w.now-host.last >= int64(w.config.Forwarding.Ageing)/2 {
 		host.port, host.since = port, w.now
 	}
 	host.last = w.now
@@ -177,6 +179,7 @@ func (w *world) heard(h, port int) {
 
 // forgotten records that the switch may forget the hosts at a port.
 func (w *world) forgotten(port int) {
+	w.forgets = w.now + w.learning()
 	for i := range w.oracle.hosts {
 		if h := &w.oracle.hosts[i]; h.port == port {
 			h.since = unsettled
@@ -198,7 +201,7 @@ func (w *world) intact(port, serial int, b []byte, payload int) bool {
 	if frame.Parse(b, &h) != frame.OK || tagged != (payload > 14) || tagged && (h.PCP != f.class || h.VID != vid) {
 		return false
 	}
-	if h.Src != hostOf(int(f.from)) || f.to != everyone && h.Dst != hostOf(int(f.to)) {
+	if h.Src != hostOf(int(f.source)) || f.to != everyone && h.Dst != hostOf(int(f.to)) {
 		return false
 	}
 	length, was := int(f.length), int(f.length)-14
@@ -242,7 +245,7 @@ func (w *world) sum(r *Result) {
 		if !f.promised || absent == 0 {
 			continue
 		}
-		if !f.settled {
+		if !f.settled || f.to != everyone && f.sent < o.hosts[f.to].moved {
 			early += uint64(bits.OnesCount64(absent))
 			continue
 		}

@@ -16,11 +16,13 @@ import (
 // line rate and stops as late as it may.
 type peer struct {
 	*world
-	port   int
-	wire   *mem.Wire
-	driver *driver // of the switch, at the other end of the wire
-	memory []byte  // of its end of the wire: receive buffers and a send buffer for any frame
-	speed  int64   // bit/s
+	port    int
+	host    int   // its number
+	greeted int64 // ns: it says hello again no earlier
+	wire    *mem.Wire
+	driver  *driver // of the switch, at the other end of the wire
+	memory  []byte  // of its end of the wire: receive buffers and a send buffer for any frame
+	speed   int64   // bit/s
 
 	lineFree int64           // ps: when the line is free for the next frame
 	halted   [8]int64        // ns, by priority: end of the pause that the peer honours
@@ -119,10 +121,13 @@ func (p *peer) act(at int64) bool {
 			return true
 		}
 	}
+	if p.hello(at) {
+		return true
+	}
 	for range p.priorities {
 		priority, to := p.priorities[p.turn%len(p.priorities)], p.to[p.turn%len(p.to)]
 		p.turn++
-		if p.halted[priority] <= at && p.absent>>to&1 == 0 {
+		if p.halted[priority] <= at && p.reaches(priority, to) {
 			p.left--
 			p.data(at, priority, to, p.length(at, priority))
 			return true
@@ -147,10 +152,13 @@ func (p *peer) putPause(f *pfc.Frame) bool {
 	return true
 }
 
-// data sends a frame to the host at a port.
+// data sends a frame to the host at a port, or to everyone.
 func (p *peer) data(at int64, priority uint8, to, length int) {
-	f := passage{sent: at, from: uint8(p.port), to: uint8(to), due: 1 << to, class: priority, pcp: priority,
+	f := passage{sent: at, from: uint8(p.port), source: uint8(p.host), to: everyone, class: priority, pcp: priority,
 		tagged: true, vid: 1}
+	if to != everyone {
+		f.to, f.due = uint8(p.peers[to].host), 1<<to
+	}
 	code, s := uint8(0), &p.settings.ports[p.port]
 	if s.link == "access" {
 		f.vid = 0 // it takes no other tag

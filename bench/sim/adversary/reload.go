@@ -116,10 +116,9 @@ func (d *drawn) leaves(c *config.Config, p *dataplane.Params) bool {
 func (w *world) change(r *reload) {
 	w.before, w.adopted = w.params, w.now+2*w.gap
 	w.settings, w.config, w.params, w.next = r.settings, r.config, r.params, nil
-	w.lossless = 0
+	w.lossless = losslessIn(w.config)
 	for i := range w.config.Ports {
 		p := &w.config.Ports[i]
-		w.lossless |= p.PFC
 		w.inFlight[i] = max(w.inFlight[i], p.InFlight)
 		w.peers[i].until = [8]int64{} // it may not be honoured any more
 		w.peers[i].shorten()

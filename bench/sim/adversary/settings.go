@@ -36,13 +36,12 @@ type portSettings struct {
 	response          int64 // ns
 	inFlight, worker  int
 	link, trust, flow string
-	agreed            int  // priorities, if flow is auto
-	absent            bool // the file does not have the port
+	agreed            int // priorities, if flow is auto
 }
 
 // drawSettings draws a configuration, which the switch need not accept.
 func drawSettings(rng *rand.Rand, jumbo bool) *settings {
-	s := &settings{workers: 1, static: true, auto: rng.IntN(4) == 0, watchdog: "action: off"}
+	s := &settings{workers: 1, static: rng.IntN(3) > 0, auto: rng.IntN(4) == 0, watchdog: "action: off"}
 	ports := 2 + rng.IntN(6)
 	if rng.IntN(4) == 0 {
 		ports = 2 + rng.IntN(23)
@@ -152,19 +151,19 @@ func (s *settings) text() string {
 		line("qos: [{name: ip, trust: dscp, dscp_to_cos: {0: 0, 10: 1, 18: 2, 26: 3, 34: 4, 46: 5, 48: 6, 56: 7}, " +
 			"cos_to_dscp: {0: 0, 1: 10, 2: 18, 3: 26, 4: 34, 5: 46, 6: 48, 7: 56}}]")
 	}
-	line("forwarding:\n  ageing: %s\n  static:", s.ageing)
-	for i := range s.ports {
-		if s.static && !s.ports[i].absent {
+	line("forwarding:\n  ageing: %s", s.ageing)
+	if s.static {
+		line("  static:")
+		for i := range s.ports {
 			line("    - {mac: %q, port: p%d}", hostOf(i), i)
 		}
 	}
 	line("ports:")
 	for i := range s.ports {
-		if p := &s.ports[i]; !p.absent {
-			line("  - {device: p%d, speed: %dM, link_speed: %dM, mtu: %d, peer_mtu: %d, cable: %dm, response: %dns, "+
-				"in_flight: %dB, worker: %d, link: %s, qos: %s, flow_control: %s}", i, p.speed, p.rate, p.mtu,
-				p.peerMTU, p.metres, p.response, p.inFlight, p.worker, p.link, p.trust, p.flow)
-		}
+		p := &s.ports[i]
+		line("  - {device: p%d, speed: %dM, link_speed: %dM, mtu: %d, peer_mtu: %d, cable: %dm, response: %dns, "+
+			"in_flight: %dB, worker: %d, link: %s, qos: %s, flow_control: %s}", i, p.speed, p.rate, p.mtu,
+			p.peerMTU, p.metres, p.response, p.inFlight, p.worker, p.link, p.trust, p.flow)
 	}
 	return b.String()
 }

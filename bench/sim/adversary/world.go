@@ -26,6 +26,7 @@ type world struct {
 	running  *loop            // whose worker runs
 	oracle   oracle
 	duration int64  // ns: of the random part of the attack, about
+	forgets  int64  // ns: until then the switch may forget what it has learned
 	absent   uint64 // ports without a driver, or about to lose it: nobody sends to them
 	rng      *rand.Rand
 	s        *dataplane.Switch
@@ -63,6 +64,7 @@ type driver struct {
 	loop   *loop
 	peer   *peer
 	empty  int64  // ns: when the worker last left no frame here, or stopped the peer
+	polled bool   // the worker knows it
 	unread bool   // the worker left frames when it last polled
 	held   int64  // ns of interruption since then
 	before func() // called once, before frames are sent
@@ -104,7 +106,8 @@ func (w *world) close() {
 // plug adds a port's peer and connects both.
 func (w *world) plug(port int) error {
 	c, size := &w.config.Ports[port], w.config.Memory.BufferSize
-	p := &peer{world: w, port: port, speed: int64(c.LinkSpeed), memory: make([]byte, receiveBuffers*size+sendBuffer)}
+	p := &peer{world: w, port: port, host: port, speed: int64(c.LinkSpeed),
+		memory: make([]byte, receiveBuffers*size+sendBuffer)}
 	for n := range p.silent {
 		p.silent[n] = never
 	}
@@ -130,7 +133,7 @@ func (w *world) connect(p *peer) error {
 				if toB {
 					p.arrived(at, b)
 				} else if serial, _, found := w.oracle.find(b); found {
-					p.driver.promise(&w.oracle.passages[serial], at)
+					p.driver.promise(&w.oracle.passages[serial])
 				}
 			},
 		},
@@ -151,7 +154,7 @@ func (w *world) connect(p *peer) error {
 	p.driver = &driver{Port: wire.A, loop: l, peer: p, empty: w.now}
 	l.drivers = append(l.drivers, p.driver)
 	link := dataplane.Link{Driver: p.driver, Up: true, TXRing: w.params.Ports[p.port].Buffers,
-		MAC: [6]byte{2, 0, 0, 0, 1, byte(p.port)}}
+		MAC: [6]byte{2, 0, 0, 0, 2, byte(p.port)}}
 	if w.part > 0 {
 		w.drawSending(&link, &w.params.Ports[p.port])
 	}
@@ -369,8 +372,10 @@ func (d *driver) look() {
 // the peer.
 func (d *driver) served() {
 	w := d.loop.world
-	w.slow = max(w.slow, w.now-d.empty)
-	d.empty, d.held = w.now, 0
+	if d.polled {
+		w.slow = max(w.slow, w.now-d.empty)
+	}
+	d.empty, d.held, d.polled = w.now, 0, true
 }
 
 // Transmit implements pmd.Port.
@@ -413,11 +418,11 @@ func (l *loop) follow() {
 	}
 }
 
-// promise records what the switch owes a frame that has come in at a time.
-func (d *driver) promise(f *passage, at int64) {
+// promise records what the switch owes a frame that has come in.
+func (d *driver) promise(f *passage) {
 	since := d.since[f.class]
 	f.promised = d.lossless>>f.class&1 == 1 && (d.up || since == never)
-	f.settled = at >= since
+	f.settled = f.sent >= since // a frame may wait at the switch for longer than it takes to stop the peer
 }
 
 // took records a frame that the worker has received.
@@ -429,10 +434,10 @@ func (d *driver) took(b []byte) {
 	}
 	f := &w.oracle.passages[serial]
 	f.taken = true
-	if d.promise(f, w.now); int(f.length) > d.peer.least[f.class] {
+	if d.promise(f); int(f.length) > d.peer.least[f.class] {
 		f.settled = false // a reload may change what is too long while it waits, or only take effect later
 	}
 	if d.up {
-		w.heard(int(f.from), d.peer.port)
+		w.heard(int(f.source), d.peer.port)
 	}
 }
