@@ -121,6 +121,11 @@ func TestNotes(t *testing.T) {
 		{Exact, func(*Params) {}, "transceivers", false},
 		{Exact, func(p *Params) { p.Transceivers = 1 }, "the 1 ns of transceivers are counted in both", true},
 		{Exact, func(*Params) {}, "crosses the threshold is not counted", false},
+		{Exact, func(*Params) {}, "14 for the frame that crosses", true}, // 2240 B in cells of 160
+		{SONiC, func(*Params) {}, "it reserves xon = 19456 B", true},
+		{CiscoWire, func(*Params) {}, "preamble and gap, 20 B per frame, are counted", true},
+		{Cisco, func(*Params) {}, "2.5 µs", false},
+		{Cisco, func(p *Params) { p.Transceivers = 1 }, "2.5 µs", true},
 		{Cisco, func(*Params) {}, "crosses the threshold is not counted", true},
 		{Measured, func(*Params) {}, "two consecutive interruptions are not covered", true},
 		{AnnexO, func(p *Params) { p.Cell = 61 }, "the factor 1.44", true}, // 2 · 61 B in 84 are 1.452
@@ -132,6 +137,16 @@ func TestNotes(t *testing.T) {
 		r := mustCompute(t, c.method, with(nexus(), c.change))
 		if said := strings.Contains(strings.Join(r.Notes, "\n"), c.note); said != c.said {
 			t.Errorf("%s says %q: %t, want %t", c.method, c.note, said, c.said)
+		}
+	}
+}
+
+// TestMostCells: a frame that has begun counts whole. Frames of 64 B take 84 on the wire.
+func TestMostCells(t *testing.T) {
+	p := Params{MTUPeer: 64, Cell: 160}
+	for bytes, want := range map[int]int{1: 1, 83: 1, 84: 1, 85: 2, 839: 10, 840: 10, 841: 11} {
+		if cells, frame := p.mostCells(bytes, 20); cells != want || frame != 64 {
+			t.Errorf("%d B: %d cells in frames of %d B, want %d", bytes, cells, frame, want)
 		}
 	}
 }
