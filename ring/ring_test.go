@@ -45,6 +45,9 @@ func TestSizes(t *testing.T) {
 			t.Errorf("Over(%d) succeeded", size)
 		}
 	}
+	if r, err := New[struct{}](1 << 31); err != nil || r.Cap() != 1<<31 || r.Free() != 1<<31 {
+		t.Errorf("New(2^31): %v", err)
+	}
 	for _, size := range []int{1, 2, 64, 4096} {
 		r, err := New[byte](size)
 		if err != nil {
@@ -269,7 +272,7 @@ func TestOverRefusesPointers(t *testing.T) {
 	refused("empty value", err)
 	if _, err = Over[struct {
 		a [2]uint64
-		b float32
+		b complex128
 		c [0]*int
 	}](mem, testLayout, 1); err != nil {
 		t.Errorf("plain value: %v", err)
