@@ -242,3 +242,41 @@ func TestWorkersAskForUnknownAddresses(t *testing.T) {
 		t.Errorf("%d frames reached strangers, want a copy of one for each", n)
 	}
 }
+
+// TestFramesThatWaitedFindRoom: more frames wait for a link than the headroom of the port holds,
+// and they can't leave. The peer is stopped first, and the others wait until there is room.
+func TestFramesThatWaitedFindRoom(t *testing.T) {
+	r := newRig(t, 2, 1, func(p *Params) {
+		for i := range p.Ports {
+			p.Ports[i].Buffers = ringSize
+		}
+	})
+	r.introduce()
+	link := r.plan.Links[0]
+	link.Up = false
+	r.relink(0, link, 5000)
+	r.pause(1, 1<<lossless, 65535)
+	const frames = 100 // the group has room for 15
+	for n := range frames {
+		r.send(0, data(0, 1, lossless, 60, n))
+	}
+	r.run(10_000)
+	r.inboxes[0] = nil
+	link.Up = true
+	r.relink(0, link, 50_000)
+	if _, told := r.received(0); len(told) == 0 || told[0].Quanta[lossless] == 0 || len(dropped(r.port(0))) > 0 {
+		t.Errorf("the peer was sent %+v, dropped %v", told, dropped(r.port(0)))
+	}
+	for r.port(1).TX[lossless] < frames {
+		before := r.port(1).TX[lossless]
+		r.pause(1, 1<<lossless, 0)
+		r.run(20_000)
+		if r.port(1).TX[lossless] == before {
+			t.Fatalf("%d of %d frames left: %v", before, frames, dropped(r.port(0)))
+		}
+	}
+	if p := r.port(0); p.PausedPeer != 0 || len(dropped(p)) > 0 {
+		t.Errorf("afterwards %#x is stopped, dropped %v", p.PausedPeer, dropped(p))
+	}
+	r.idle()
+}

@@ -131,7 +131,7 @@ func (w *Worker) sendPauses(p *port, now int64) {
 		return
 	}
 	congested := w.accounts.Congested(p.number)
-	if p.drain != Running || p.behind {
+	if p.drain != Running || p.behind || p.waited > 0 {
 		congested |= s.lossless
 	}
 	congested &^= p.discarded

@@ -330,7 +330,7 @@ func (w *Worker) succeed(p, old *port, now int64) {
 	p.filled, p.sending, p.inFlight = old.filled, old.sending, old.inFlight
 	p.returned, p.later, p.most, p.slack = old.returned, old.later, max(p.most, old.most), old.slack
 	p.behind, p.left, p.heldSince, p.reads = old.behind, old.left, old.heldSince, old.reads
-	p.learnsFrom = old.learnsFrom
+	p.learnsFrom, p.waited = old.learnsFrom, old.waited
 	p.queues.TakeOver(old.queues)
 	p.flow.takeOver(&old.flow, now)
 	if dog := p.flow.watchdog; dog != nil {

@@ -70,14 +70,13 @@ func (w *Worker) changeLink(p *port, link *Link, now int64) {
 			p.flow.generator.Reset(now)
 		}
 		if own && !link.Up {
-			p.reads, p.heldSince = false, now
+			p.reads, p.waited, p.heldSince = false, 0, now
 			if p.driver != nil && p.driver == link.Driver {
 				p.left = p.driver.Waiting()
 			}
 		}
 	}
 	p.epoch, p.up = link.epoch, link.Up
-	p.reads = p.reads || p.mayRead()
 }
 
 // forget forgets the addresses behind a port. The bridge can't tell them from those of the same
@@ -119,7 +118,9 @@ func (w *Worker) attach(p *port, link Link, now int64) {
 	if link.Driver != nil && !p.parked {
 		panic("dataplane: port " + p.Name + " got a driver before the buffers of the last one were reclaimed")
 	}
-	p.driver, p.txRing, p.parked = link.Driver, link.TXRing, link.Closed
+	p.driver, p.txRing, p.parked, p.heldSince = link.Driver, link.TXRing, link.Closed, now
+	p.reads = p.mayRead()
+	p.gates()
 	if p.parked {
 		w.reclaim(p)
 		w.equip(p)

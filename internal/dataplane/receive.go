@@ -64,6 +64,7 @@ const (
 //go:noinline
 func (w *Worker) takeHeld(p *port, now int64) (n int) {
 	waiting := p.driver.Waiting()
+	late := now-p.heldSince >= longestHold
 	switch p.unread = false; {
 	case waiting > 0 && p.left > 0:
 		n = w.receiveHeld(p, min(burstSize, p.left+p.slack), now)
@@ -71,17 +72,36 @@ func (w *Worker) takeHeld(p *port, now int64) (n int) {
 			p.left = 0
 		}
 		w.forget(p, now) // where their sources were
-		w.leaves(p)
 	case p.mayRead():
-		p.reads = true
+		if n = w.catchUp(p, waiting, now); p.waited > 0 && !late {
+			break
+		}
+		p.reads, p.waited = true, 0
 		p.gates()
-		return w.take(p, now)
+		return n + w.take(p, now)
 	case waiting == 0:
 		p.left, p.heldSince = 0, max(p.heldSince, now)
-	case now-p.heldSince >= longestHold:
+	case late:
 		n = w.receiveHeld(p, burstSize, now)
 	}
 	p.gates()
+	return n
+}
+
+// catchUp takes a few of the frames that waited when a port came up: there may be more than its
+// headroom holds. Meanwhile its peer is stopped, and while a group is in XOFF they go on waiting.
+func (w *Worker) catchUp(p *port, waiting int, now int64) (n int) {
+	if p.waited == 0 {
+		p.waited = waiting
+		p.gates()
+	}
+	if p.waited == 0 || w.accounts.Congested(p.number) != 0 {
+		return 0
+	}
+	if n = w.receiveHeld(p, p.most, now); n == 0 { // the first frame is not whole, or has more parts
+		n = w.receiveHeld(p, p.most+p.slack, now)
+	}
+	p.waited = max(p.waited-max(n, 1), 0)
 	return n
 }
 
@@ -731,7 +751,7 @@ func (p *port) gates() {
 	if !p.up {
 		p.shut = allPriorities
 	}
-	if !p.reads && p.left == 0 {
+	if !p.reads && p.waited == 0 && p.left == 0 {
 		refused = allPriorities
 	}
 	switch p.drain {

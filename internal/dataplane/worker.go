@@ -136,6 +136,7 @@ type port struct {
 	behind     bool    // the last budget ran out with frames unread: its peer's lossless priorities are stopped
 	left       int     // frames from before the link went down that are still with the driver
 	learnsFrom int64   // ns: see forget
+	waited     int     // frames that waited when the port came up, and still do; see catchUp
 	heldSince  int64   // ns: since then, frames may wait with the driver because the port is down
 	unbacked   bool    // has less headroom than it is to have: does not begin to read
 	longer     uint8   // queues with frames that may be longer than MaxFrame, from before a reload
