@@ -90,7 +90,7 @@ func (w *worker) run(p *partner, until int64) {
 			w.stall()
 		}
 		for range 1 + w.IntN(2) { // passes
-			for n := 0; n < 8 && p.next() <= w.clock; n++ {
+			for n := 0; n < 32 && p.next() <= w.clock; n++ {
 				w.receiver.ReceiveLate(now, w.clock-now, &p.frames[0].f)
 				p.frames = p.frames[1:]
 			}

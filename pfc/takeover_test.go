@@ -107,3 +107,15 @@ func TestWatchdogTakeOverOfBuckets(t *testing.T) {
 		}
 	}
 }
+
+// TestWatchdogTakeOverInDoubt: no storm begins while frames that arrived in a gap may be unread.
+func TestWatchdogTakeOverInDoubt(t *testing.T) {
+	p := WatchdogParams{Detection: 1000, Restoration: 1000, Priorities: 8}
+	old, w := newWatchdog(t, p), newWatchdog(t, p)
+	watch(old, 0, 990, 5, Sight{Paused: 8, Waiting: 8})
+	old.Observe(1000, Sight{Paused: 8, Waiting: 8})
+	w.TakeOver(1000, old)
+	if watch(w, 1000, 1010, 5, Sight{Paused: 8, Waiting: 8}) != 0 {
+		t.Error("a storm too early")
+	}
+}

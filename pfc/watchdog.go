@@ -98,8 +98,9 @@ type Watchdog struct {
 
 	stuck   uint8 // at last: paused with frames to send, or in a storm
 	paused  uint8 // at last
-	resumed uint8 // Sight.Resumed of all observes at last
+	resumed uint8 // Sight.Resumed of all observes at last, and what was not paused just before
 	last    int64 // ns: the last observe
+	doubted int64 // ns: the end of the first gap whose frames may be unread
 	doubt   int64 // ns: frames that arrived in a gap are read by then
 
 	bucket [8]int64 // ns, 0 to full
@@ -108,21 +109,25 @@ type Watchdog struct {
 	began  [8]int64 // ns: when the storm began, if storming
 
 	detection, restoration int64
-	gapMost                int64 // ns; see gapShare
+	gapMost, countMost     int64 // ns; see gapShare and countShare
 	action                 Action
 	jitter                 *rand.Rand    // nil: none
 	stats                  WatchdogStats // without Storming, Held and the running storms' part of StormNS
 }
 
+// These are fractions of Detection, but for openShare.
 const (
 	openShare   = 100
 	jitterShare = 16
-	// gapShare bounds the time between two iterations that fills a bucket: 1/gapShare of Detection.
-	// So a storm takes at least that many iterations to detect. A longer time is a gap: the loop
-	// was held up. If the partner resumed the priority in it and paused it again, it may have done
-	// so for nearly all of the gap, which empties the bucket. What arrived in a gap was read in the
-	// iteration before it, if that was held up, or is read after it, in at most as much time again.
+	// A time of more than 1/gapShare between two iterations is a gap: the loop was held up. If the
+	// partner resumed the priority in it and paused it again, it may have done so for nearly all of
+	// the gap, which empties the bucket. What arrived in a gap was read in the iteration before it,
+	// if that was held up, or is read after it, in at most as much time again. No storm begins in
+	// that time.
 	gapShare = 200
+	// A gap counts for up to 1/countShare: the RX ring may not hold what arrived in a longer one.
+	// To read what it holds takes as long at most, even if other gaps follow.
+	countShare = 16
 )
 
 // NewWatchdog returns a watchdog that has seen no storm. It fails if a duration is not positive or
@@ -136,7 +141,7 @@ func NewWatchdog(p WatchdogParams) (*Watchdog, error) {
 	}
 	w := &Watchdog{
 		watched: p.Priorities, detection: p.Detection, restoration: p.Restoration, action: p.Action,
-		gapMost: p.Detection / gapShare, doubt: math.MinInt64,
+		gapMost: p.Detection / gapShare, countMost: p.Detection / countShare, doubt: math.MinInt64,
 	}
 	if p.Seed != 0 {
 		w.jitter = rand.New(rand.NewPCG(p.Seed, 0))
@@ -189,13 +194,13 @@ func (w *Watchdog) observe(now int64, s Sight) uint8 {
 	if w.attention == 0 { // nothing has been looked at, so no time counts, and what was resumed is unknown
 		elapsed, w.resumed = 0, allPriorities
 	}
-	if elapsed > w.gapMost || w.resumed|s.Resumed != 0 {
-		excused = w.doubts(now, elapsed, s.Resumed)
+	if resumed := s.Resumed | s.Paused&^w.paused; elapsed > w.gapMost || w.resumed|resumed != 0 {
+		excused = w.doubts(now, elapsed, resumed)
 	}
-	counted := min(elapsed, w.gapMost)
+	counted := min(elapsed, w.countMost)
 	filled, full := w.account(elapsed, counted, excused)
 	if full|w.storming != 0 {
-		filled &^= w.judge(now, counted, full, &s)
+		filled &^= w.judge(now, counted, full, excused, &s)
 	}
 	w.paused, w.stuck = s.Paused, s.Paused&w.watched&(s.Waiting|w.storming)
 	w.attention = w.stuck | filled | w.storming
@@ -206,7 +211,10 @@ func (w *Watchdog) observe(now int64, s Sight) uint8 {
 // the last observe, and notes those that it has resumed now.
 func (w *Watchdog) doubts(now, elapsed int64, resumed uint8) (excused uint8) {
 	if elapsed > w.gapMost {
-		excused, w.doubt = w.resumed, max(w.doubt, now+elapsed)
+		if now > w.doubt {
+			w.doubted = now
+		}
+		excused, w.doubt = w.resumed, max(w.doubt, now+min(elapsed, w.countMost))
 	}
 	if now <= w.doubt {
 		excused |= resumed
@@ -243,15 +251,19 @@ func (w *Watchdog) account(elapsed, counted int64, excused uint8) (filled, full 
 }
 
 // judge begins and ends storms, and returns which have ended.
-func (w *Watchdog) judge(now, counted int64, full uint8, s *Sight) (ended uint8) {
+func (w *Watchdog) judge(now, counted int64, full, excused uint8, s *Sight) (ended uint8) {
+	certain := now > w.doubt || now-w.doubted >= w.countMost
 	for left := full | w.storming; left != 0; left &= left - 1 {
 		n := bits.TrailingZeros8(left)
 		bit := uint8(1) << n
-		if w.calm[n] += counted; full&bit != 0 {
+		switch {
+		case full&bit != 0:
 			w.calm[n] = 0
+		case excused&bit == 0:
+			w.calm[n] += counted
 		}
 		switch {
-		case w.storming&bit == 0 && s.Paused&s.Waiting&bit != 0:
+		case w.storming&bit == 0 && s.Paused&s.Waiting&bit != 0 && certain:
 			w.begin(now, n, false)
 		case w.storming&^(w.held|s.Paused)&bit != 0 && w.calm[n] >= w.restoration:
 			w.end(now, n, false)
@@ -301,7 +313,7 @@ func (w *Watchdog) Override(now int64, priorities uint8) {
 func (w *Watchdog) TakeOver(now int64, old *Watchdog) {
 	w.storming, w.held, w.began, w.calm, w.stats = old.storming, old.held, old.began, old.calm, old.stats
 	w.attention, w.stuck, w.paused, w.resumed = old.attention, old.stuck&w.watched, old.paused, old.resumed
-	w.last, w.doubt = old.last, old.doubt
+	w.last, w.doubted, w.doubt = old.last, old.doubted, old.doubt
 	for n, ns := range old.bucket {
 		if w.bucket[n] = min(ns, w.full[n]); ns == old.full[n] {
 			w.bucket[n] = w.full[n]
@@ -324,7 +336,7 @@ func (w *Watchdog) Reset(now int64) {
 	for n := range w.bucket {
 		w.empty(n)
 	}
-	w.attention = w.storming
+	w.paused, w.attention = 0, w.storming
 }
 
 // Stats returns the counters as of now.

@@ -279,13 +279,17 @@ func TestGapCounts(t *testing.T) {
 	}{
 		"no gap":                   {[]iteration{{5, stuck}}, filled + 5},
 		"no gap, XON and XOFF":     {[]iteration{{5, xon}}, filled + 5},
-		"gap":                      {[]iteration{{6, stuck}}, filled + 5},
+		"gap":                      {[]iteration{{6, stuck}}, filled + 6},
+		"longest gap that counts":  {[]iteration{{62, stuck}}, filled + 62},
+		"longer gap":               {[]iteration{{63, stuck}}, filled + 62},
+		"XOFF, gap":                {[]iteration{{0, open}, {1, stuck}, {6, stuck}}, 0},
+		"gap, XOFF":                {[]iteration{{6, open}, {6, stuck}}, 0},
 		"gap, XON and XOFF":        {[]iteration{{6, xon}}, 0},
 		"XON and XOFF, gap":        {[]iteration{{0, xon}, {6, stuck}}, 0},
 		"XON and XOFF, pass, gap":  {[]iteration{{0, xon}, {0, stuck}, {6, stuck}}, 0},
-		"XON and XOFF before, gap": {[]iteration{{0, xon}, {1, stuck}, {6, stuck}}, filled + 6},
+		"XON and XOFF before, gap": {[]iteration{{0, xon}, {1, stuck}, {6, stuck}}, filled + 7},
 		"gap, XON read late":       {[]iteration{{6, stuck}, {5, stuck}, {1, xon}}, 0},
-		"gap, XON after that":      {[]iteration{{6, stuck}, {5, stuck}, {2, xon}}, filled + 12},
+		"gap, XON after that":      {[]iteration{{6, stuck}, {5, stuck}, {2, xon}}, filled + 13},
 		"long gap, short gap, XON": {[]iteration{{20, stuck}, {6, stuck}, {5, stuck}, {5, xon}}, 0},
 		"open in a gap":            {[]iteration{{2, open}, {6, stuck}}, 0},
 		"open":                     {[]iteration{{0, open}, {2, stuck}}, filled - 200},
@@ -336,6 +340,34 @@ func TestIdleWatchdog(t *testing.T) {
 	resumed := Sight{Paused: 8, Resumed: 8, Waiting: 8}
 	if watch(w, 1_000_000, 1_000_999, 5, resumed) != 1 || w.Observe(1_001_000, resumed) != 9 {
 		t.Error("after Override, a partner that sends XON and XOFF is not found in time")
+	}
+}
+
+// TestGapThatFills: no storm begins while frames that arrived in a gap may be unread, in as much
+// time again. A loop with nothing but gaps finds a storm all the same.
+func TestGapThatFills(t *testing.T) {
+	stuck := Sight{Paused: 8, Waiting: 8}
+	for _, resumed := range []bool{false, true} {
+		w := newWatchdog(t, WatchdogParams{Priorities: 8, Detection: 1000, Restoration: 100})
+		watch(w, 0, 990, 5, stuck)
+		if watch(w, 1000, 1010, 5, stuck) != 0 {
+			t.Fatal("a storm in a gap, or too early after it")
+		}
+		if resumed {
+			w.Observe(1010, Sight{Paused: 8, Resumed: 8, Waiting: 8})
+		}
+		if got := w.Observe(1011, stuck); (got == 0) != resumed {
+			t.Errorf("XON and XOFF in the gap %v: in a storm: %08b", resumed, got)
+		}
+	}
+	for _, gap := range []int64{6, 50, 62} {
+		w := newWatchdog(t, WatchdogParams{Priorities: 8, Detection: 1000, Restoration: 100})
+		var now int64
+		for ; w.Observe(now, stuck) == 0 && now < 5000; now += gap {
+		}
+		if now < 1000 || now > 1000+1000/countShare+2*gap {
+			t.Errorf("iterations of %d ns: storm at %d", gap, now)
+		}
 	}
 }
 
@@ -497,6 +529,20 @@ func TestWatchdogReset(t *testing.T) {
 	}
 }
 
+// TestGapAfterReset: a gap does not count if the partner's first pause on a new link was read in
+// the iteration before it.
+func TestGapAfterReset(t *testing.T) {
+	w := newWatchdog(t, WatchdogParams{Priorities: 8, Detection: 1000, Restoration: 1000})
+	stuck := Sight{Paused: 8, Waiting: 8}
+	w.Override(0, 1)
+	w.Observe(0, stuck)
+	w.Reset(0)
+	w.Observe(1, stuck)
+	if watch(w, 7, 1006, 5, stuck) != 1 || w.Observe(1007, stuck) != 9 {
+		t.Error("the gap counts")
+	}
+}
+
 func TestWatchdogParams(t *testing.T) {
 	for name, p := range map[string]WatchdogParams{
 		"no detection":       {Restoration: 1},
@@ -520,8 +566,8 @@ func TestWatchdogParams(t *testing.T) {
 type watchdogModel struct {
 	params         WatchdogParams
 	last           sample // that was looked at
-	then           uint8  // resumed at the time of last, in whatever sample
-	doubt          int64
+	then           uint8  // resumed or newly paused at the time of last, in whatever sample
+	doubted, doubt int64
 	bucket, calm   [8]int64
 	storming, held uint8
 	awake          bool // something was begun or ended by hand since last
@@ -558,7 +604,8 @@ func (m *watchdogModel) change(at int64, n int, byHand bool) {
 }
 
 func (m *watchdogModel) observe(s sample) uint8 {
-	ns, most := s.at-m.last.at, m.params.Detection/200
+	ns, most, counts := s.at-m.last.at, m.params.Detection/200, m.params.Detection/16
+	resumed := s.Resumed | s.Paused&^m.last.Paused
 	if m.idle() {
 		if s.Paused&s.Waiting&m.params.Priorities == 0 {
 			return 0
@@ -566,30 +613,39 @@ func (m *watchdogModel) observe(s sample) uint8 {
 		ns, m.then = 0, 0xff
 	}
 	if ns > most {
-		m.doubt = max(m.doubt, s.at+ns)
+		if s.at > m.doubt {
+			m.doubted = s.at
+		}
+		m.doubt = max(m.doubt, s.at+min(ns, counts))
 	}
 	for n := range 8 {
+		excused := false
 		switch {
-		case ns > most && m.then>>n&1 == 1, s.at <= m.doubt && s.Resumed>>n&1 == 1:
+		case ns > most && m.then>>n&1 == 1, s.at <= m.doubt && resumed>>n&1 == 1:
 			m.bucket[n] = 0
+			excused = true
 		case m.last.Paused>>n&1 == 0:
 			m.bucket[n] = max(m.bucket[n]-100*ns, 0)
 		case m.stuck(&m.last, n):
-			m.bucket[n] = min(m.bucket[n]+min(ns, most), m.params.Detection)
+			m.bucket[n] = min(m.bucket[n]+min(ns, counts), m.params.Detection)
 		}
 		full, paused, waiting := m.bucket[n] == m.params.Detection, s.Paused>>n&1 == 1, s.Waiting>>n&1 == 1
-		if m.calm[n] += min(ns, most); full {
+		if full {
 			m.calm[n] = 0
+		} else if !excused {
+			m.calm[n] += min(ns, counts)
 		}
+		doubtful := s.at <= m.doubt && s.at < m.doubted+counts
 		switch storming, held := m.storming>>n&1 == 1, m.held>>n&1 == 1; {
-		case !storming && full && paused && waiting, storming && !held && !paused && m.calm[n] >= m.params.Restoration:
+		case !storming && full && paused && waiting && !doubtful,
+			storming && !held && !paused && m.calm[n] >= m.params.Restoration:
 			m.change(s.at, n, false)
 		}
 	}
 	if ns > 0 {
 		m.then = 0
 	}
-	m.then |= s.Resumed
+	m.then |= resumed
 	m.last, m.last.storming, m.awake = s, m.storming, false
 	return m.storming
 }
