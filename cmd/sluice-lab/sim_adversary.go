@@ -19,13 +19,16 @@ func simAdversaryCommand() *cobra.Command {
 		Short: "Attack random switches to make one lose a lossless frame",
 		Long: `Draws random configurations that check accepts, and attacks each switch for some milliseconds of
 virtual time: with frames of any size on any port, congestion that comes and goes at the worst
-moments, interruptions of the workers, flapping links, and reloads. The workers are those of the
+moments, interruptions of the workers, links that flap or are held down, hosts that move and age,
+devices that are opened again, and reloads, also at the worst moment. The workers are those of the
 switch, with the headroom that the configuration computes. All attacks stay within what
 docs/lossless.md assumes.
 
-Ends with exit code 1 as soon as a switch loses a lossless frame, in its buffers or in a driver,
-and prints the seed and the attacks that were not needed for it. The same seed repeats the attack.
-With --less, every group has less headroom than computed; then some switch must lose a frame.`,
+Ends with exit code 1 as soon as a switch loses a lossless frame, in its buffers or in a driver, as
+soon as a frame is misdirected, duplicated, reordered or corrupted, and as soon as one is missing
+that no counter shows. Prints the seed and the attacks that were not needed. The same seed repeats
+the attack. With --less, every group has less headroom than computed; then some switch must lose a
+frame.`,
 		Example: `  sluice-lab sim adversary --switches 200
   sluice-lab sim adversary --switches 200 --less 1 --json
   sluice-lab sim adversary --switches 200 --jumbo

@@ -60,24 +60,24 @@ func TestSimAdversary(t *testing.T) {
 		p.Document(&r)
 		return r
 	}
-	r := run(0, "--switches", "20", "--omit", "downs")
+	r := run(0, "--switches", "20")
 	if r.Switches != 20 || r.Frames == 0 || r.LosslessDrops+r.DriverLosses != 0 ||
 		r.Loss != nil {
 		t.Errorf("%+v", r)
 	}
-	if r := run(0, "--switches", "5", "--jumbo", "--omit", "downs"); r.Frames == 0 || r.Loss != nil {
+	if r := run(0, "--switches", "5", "--jumbo"); r.Frames == 0 || r.Loss != nil {
 		t.Errorf("jumbo: %+v", r)
 	}
-	r = run(1, "--switches", "300", "--less", "1", "--omit", "downs")
+	r = run(1, "--switches", "300", "--less", "1")
 	if r.Loss == nil || r.LosslessDrops == 0 {
 		t.Fatalf("%+v", r)
 	}
 	again := run(1, "--switches", "1", "--less", "1", "--seed", fmt.Sprint(r.Loss.Seed), "--omit",
-		strings.Join(append(r.Loss.Omit, "downs"), ","))
+		strings.Join(r.Loss.Omit, ","))
 	if again.Loss == nil || again.Loss.Result != r.Loss.Result {
 		t.Errorf("%+v, the same again: %+v", r.Loss, again.Loss)
 	}
-	p := program.Launch(t, nil, "sim", "adversary", "--switches", "2", "--omit", "downs")
+	p := program.Launch(t, nil, "sim", "adversary", "--switches", "2")
 	if code := p.ExitCode(); code != 0 || !strings.Contains(p.Output.String(), "lossless drops: 0") {
 		t.Errorf("exit code %d: %q", code, p.Output.String())
 	}

@@ -39,6 +39,7 @@ func (w *world) holdDown(port int) {
 	w.setLink(port, func(l *dataplane.Link) { l.Up = false })
 	w.run(2*w.gap + w.rng.Int64N(1+min(4000*p.slot(shortest)/1000, w.duration/2)))
 	w.setLink(port, func(l *dataplane.Link) { l.Up = true })
+	p.traffic = traffic{} // until the switch has stopped the peer
 	w.run(2*w.gap + w.Silence(port) + w.reaction[port])
 	stuck.say(0xff, 0)
 	p.traffic, p.onPause, p.deaf = kept, onPause, false

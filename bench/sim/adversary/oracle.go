@@ -15,12 +15,9 @@ import (
 // oracle knows every data frame that a peer has sent, and judges what became of it.
 type oracle struct {
 	passages  []passage
-	last      []int32    // serial number by egress port, ingress port and class: the last frame that arrived
-	hosts     []host     // by number
-	downed    uint64     // ports whose link the adversary took down
-	copied    uint64     // by ports that have left: counters.Port.FloodCopies
-	ended     [8]uint64  // frames, by class, that ports that have left have dropped
-	from      [64]uint32 // frames, by the port that sent them
+	last      []int32 // serial number by egress port, ingress port and class: the last frame that arrived
+	hosts     []host  // by number
+	downed    uint64  // ports whose link the adversary took down
 	misplaced struct{ misdirected, duplicated, reordered, corrupted uint64 }
 }
 
@@ -88,7 +85,6 @@ func (o *oracle) put(b []byte, f passage, code uint8) {
 	binary.BigEndian.PutUint32(b[n+ipLength:], uint32(serial))
 	copy(b[n+identity:f.length], contents(serial))
 	o.passages = append(o.passages, f)
-	o.from[f.from]++
 }
 
 // onesSum returns the ones' complement sum of RFC 1071.
@@ -170,7 +166,11 @@ func (w *world) learning() int64 { return 4*w.gap + 10_000 }
 // heard records that the switch has received a frame of a host.
 func (w *world) heard(h, port int) {
 	host := &w.oracle.hosts[h]
-	if w.now < w.forgets || port != host.port || host.since == unsettled ||
+	if w.now < w.forgets {
+		host.port, host.since, host.last = port, unsettled, w.now
+		return
+	}
+	if port != host.port || host.since == unsettled ||
 		w.now-host.last >= int64(w.config.Forwarding.Ageing)/2 {
 		host.port, host.since = port, w.now
 	}
@@ -254,10 +254,7 @@ func (w *world) sum(r *Result) {
 		}
 	}
 	lost := uint64(0)
-	copies, counted, shown := o.copied, uint64(0), uint64(0)
-	for class, n := range o.ended {
-		balance[class] -= int64(n)
-	}
+	copies, counted, shown, gone := uint64(0), uint64(0), uint64(0), uint64(0)
 	for _, l := range w.loops {
 		s := l.worker.Look(w.now)
 		counted += s.Departed
@@ -267,6 +264,7 @@ func (w *world) sum(r *Result) {
 			shown += p.Lost.Sum(func(drop.Reason) bool { return true })
 			copies += p.FloodCopies
 			for class := range cells.Priorities {
+				gone += p.Drops[drop.PortGone][class] // some have left all the same
 				for why := range p.Drops {
 					balance[class] -= int64(p.Drops[why][class])
 				}
@@ -275,7 +273,8 @@ func (w *world) sum(r *Result) {
 		}
 	}
 	r.LosslessDrops = max(lost, counted-min(counted, early))
-	r.Uncounted = lost - min(lost, shown) + off(balance, copies)
+	wrong := off(balance, copies)
+	r.Uncounted = lost - min(lost, shown) + wrong - min(wrong, gone)
 }
 
 // excused returns how many frames of a class were dropped at their egress port because the

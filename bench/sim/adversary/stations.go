@@ -39,12 +39,18 @@ func (p *peer) hello(at int64) bool {
 func (w *world) swap(a, b *peer) {
 	absent := w.absent
 	w.absent |= 1<<a.port | 1<<b.port
+	kept := [2]traffic{a.traffic, b.traffic}
+	a.traffic, b.traffic = traffic{}, traffic{}
 	w.run(2*w.gap + w.flight())
+	for a.driver.Port.Waiting()+b.driver.Port.Waiting() > 0 {
+		w.run(w.gap) // else a frame from before could move a host back
+	}
 	a.host, b.host = b.host, a.host
 	for _, p := range []*peer{a, b} {
 		w.oracle.hosts[p.host] = host{port: p.port, since: unsettled, moved: w.now + 2*w.gap}
 		p.greeted = 0
 	}
+	a.traffic, b.traffic = kept[0], kept[1]
 	w.run(w.flight())
 	w.absent = absent
 }

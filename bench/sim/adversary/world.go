@@ -242,6 +242,9 @@ func (l *loop) run(yield func(int64) bool) {
 	for yield(l.between()) {
 		l.held = [2]int64{0, l.held[0]}
 		l.worker.Step(l.now)
+		if l.behindPlan {
+			l.follow() // a worker reads no port without a link
+		}
 		for _, d := range l.drivers {
 			if d.unread {
 				d.served() // the worker left these frames there, so by now it has stopped their sender
