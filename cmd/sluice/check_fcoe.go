@@ -12,6 +12,8 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/console"
+	"sluice/internal/control"
+	"sluice/internal/fcoe/snoop"
 	"sluice/internal/prose"
 	"sluice/internal/show"
 	"sluice/internal/state"
@@ -25,7 +27,7 @@ type checkedFCoE struct {
 	MaxSessions int               `json:"max_sessions"`
 	MaxPending  int               `json:"max_pending"`
 	// with --running: the FCoE sessions of the running switch that a reload would end, by reason
-	Ending []endingSessions `json:"ending,omitempty"`
+	Ending []snoop.Ending `json:"ending,omitempty"`
 }
 
 type checkedInstance struct {
@@ -44,12 +46,6 @@ type checkedPortFCoE struct {
 	MaxENodes   int             `json:"max_enodes"`
 	MaxSessions int             `json:"max_sessions"`
 	MaxPending  int             `json:"max_pending"`
-}
-
-// endingSessions are FCoE sessions that end for the same reason.
-type endingSessions struct {
-	Sessions int    `json:"sessions"`
-	Why      string `json:"why"`
 }
 
 // addFCoE reports FIP snooping.
@@ -204,7 +200,10 @@ func (r *checkReport) addEnding(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return fmt.Errorf("--running: %w", err)
 	}
-	ending := endings(now, c)
+	ending, err := snoop.Reported(now).Ending(control.FCoEParams(c))
+	if err != nil {
+		return fmt.Errorf("--running: %w", err)
+	}
 	if r.FCoE != nil {
 		r.FCoE.Ending = ending
 	}
@@ -236,57 +235,4 @@ func beginnings(now *state.Switch, c *config.Config) (notes []string) {
 			"lose their sessions until they log in again", in.VLAN))
 	}
 	return notes
-}
-
-// endings returns the sessions of a switch that a configuration ends, by reason.
-func endings(now *state.Switch, c *config.Config) (all []endingSessions) {
-	if now.FCoE == nil {
-		return nil
-	}
-	for i := range now.FCoE.Sessions {
-		why := endingOf(&now.FCoE.Sessions[i], now, c)
-		at := slices.IndexFunc(all, func(e endingSessions) bool { return e.Why == why })
-		switch {
-		case why == "":
-		case at < 0:
-			all = append(all, endingSessions{1, why})
-		default:
-			all[at].Sessions++
-		}
-	}
-	return all
-}
-
-// endingOf returns why a configuration ends a session; empty: it does not.
-func endingOf(s *state.FCoESession, now *state.Switch, c *config.Config) string {
-	at := slices.IndexFunc(c.FCoE.Instances, func(in config.FCoEInstance) bool { return in.VLAN == s.VLAN })
-	if at < 0 {
-		return fmt.Sprintf("VLAN %d has no instance", s.VLAN)
-	}
-	in := &c.FCoE.Instances[at]
-	for _, device := range []string{s.Port, s.FCFPort} {
-		at := slices.IndexFunc(c.Ports, func(p config.Port) bool { return p.Device == device })
-		switch {
-		case at < 0:
-			return fmt.Sprintf("port %s is removed", device)
-		case !c.Ports[at].Member(s.VLAN):
-			return fmt.Sprintf("port %s is no longer in VLAN %d", device, s.VLAN)
-		case slices.ContainsFunc(now.Ports, func(p state.Port) bool {
-			return p.Name == device && p.FCoE != nil && p.FCoE.Role != string(c.Ports[at].FCoE.Role)
-		}):
-			return fmt.Sprintf("port %s has another role", device)
-		}
-	}
-	fpma := strings.HasPrefix(strings.ToUpper(strings.ReplaceAll(s.VNPort, ":", "")), fcMap(in))
-	switch {
-	case slices.ContainsFunc(now.FCoE.Instances, func(of state.FCoEInstance) bool {
-		return of.VLAN == s.VLAN && !strings.EqualFold(of.FCMap, fcMap(in))
-	}):
-		return fmt.Sprintf("VLAN %d has another fc_map", s.VLAN)
-	case !fpma && !in.SPMA:
-		return fmt.Sprintf("spma is off in VLAN %d", s.VLAN)
-	case !slices.ContainsFunc(in.FCFs, func(m config.MAC) bool { return m.String() == s.FCF }) && len(in.FCFs) > 0:
-		return fmt.Sprintf("FCF %s is not in fcfs", s.FCF)
-	}
-	return ""
 }

@@ -3,13 +3,14 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"sluice/bench/program"
 	"sluice/internal/config"
+	"sluice/internal/control"
+	"sluice/internal/fcoe/snoop"
 	"sluice/internal/state"
 )
 
@@ -85,7 +86,8 @@ func TestCheckFCoENotes(t *testing.T) {
 	}
 }
 
-// TestCheckEndings: a configuration ends the sessions that don't fit it, and no others.
+// TestCheckEndings: a configuration ends the sessions that don't fit it, and no others. The rule is
+// that of snooping.
 func TestCheckEndings(t *testing.T) {
 	const text = fsb + `
 ports:
@@ -93,20 +95,24 @@ ports:
   - {device: sw1, speed: 1G, mtu: 2158, fcoe: {role: fcf}}
   - {device: sw2, speed: 1G, mtu: 2158}
 `
-	session := func(port, vn string) state.FCoESession {
-		return state.FCoESession{VLAN: 2094, Port: port, FCFPort: "sw1", VNPort: vn, FCF: "00:11:22:33:44:55"}
+	const fcf = "00:11:22:33:44:55"
+	session := func(port, vn, enode string) state.FCoESession {
+		return state.FCoESession{VLAN: 2094, Port: port, ENode: enode, FCFPort: "sw1", VNPort: vn, FCF: fcf}
 	}
 	now := &state.Switch{
 		FCoE: &state.FCoE{Instances: []state.FCoEInstance{{Name: "FSB", VLAN: 2094, FCMap: "0EFC10"}},
-			Sessions: []state.FCoESession{session("sw0", "0e:fc:10:01:00:01"), session("sw0", "0e:fc:10:01:00:02"),
-				session("sw2", "0e:fc:10:01:00:03")}},
+			FCFs: []state.FCF{{VLAN: 2094, MAC: fcf, Port: "sw1", FCMap: "0EFC10"}},
+			Sessions: []state.FCoESession{session("sw0", "0e:fc:10:01:00:01", "02:00:00:00:00:01"),
+				session("sw0", "02:00:00:00:00:02", "02:00:00:00:00:01"),
+				session("sw2", "0e:fc:10:01:00:03", "02:00:00:00:00:03")}},
 		Ports: []state.Port{{Name: "sw0", FCoE: &state.PortFCoE{Role: "enode"}},
 			{Name: "sw1", FCoE: &state.PortFCoE{Role: "fcf"}}, {Name: "sw2", FCoE: &state.PortFCoE{Role: "enode"}}},
 	}
-	all := func(why string) []endingSessions { return []endingSessions{{3, why}} }
+	all := func(why string) []snoop.Ending { return []snoop.Ending{{Sessions: 3, Why: why}} }
+	one := func(why string) []snoop.Ending { return []snoop.Ending{{Sessions: 1, Why: why}} }
 	for _, test := range []struct {
 		name, old, new string
-		want           []endingSessions
+		want           []snoop.Ending
 	}{
 		{"nothing", "", "", nil},
 		{"another limit", "age_multiplier: 3", "age_multiplier: 4", nil},
@@ -115,31 +121,26 @@ ports:
 		{"another VLAN", "2094", "2095", all("VLAN 2094 has no instance")},
 		{"another FC-MAP", "0EFC10", "0EFC11", all("VLAN 2094 has another fc_map")},
 		{"another FCF", "44:55", "44:66", all("FCF 00:11:22:33:44:55 is not in fcfs")},
-		{"a port less", "  - {device: sw2, speed: 1G, mtu: 2158}\n", "", []endingSessions{{1, "port sw2 is removed"}}},
+		{"the address of a host", "fcfs: [", `fcfs: ["02:00:00:00:00:03", `,
+			one("02:00:00:00:00:03, the address of a host, is in fcfs")},
+		{"the address of a VN_Port", "fcfs: [", `fcfs: ["02:00:00:00:00:02", `,
+			one("02:00:00:00:00:02, the address of a VN_Port, is in fcfs")},
+		{"a port less", "  - {device: sw2, speed: 1G, mtu: 2158}\n", "", one("port sw2 is removed")},
 		{"another role", "{role: fcf}", "{role: trusted}", all("port sw1 has another role")},
 		{"no member", "sw0, speed: 1G, mtu: 2158", "sw0, speed: 1G, vlans: [1]",
-			[]endingSessions{{2, "port sw0 is no longer in VLAN 2094"}}},
+			[]snoop.Ending{{Sessions: 2, Why: "port sw0 is no longer in VLAN 2094"}}},
+		{"no SPMA", "spma: true", "spma: false", one("spma is off in VLAN 2094")},
 	} {
-		c, err := config.Parse("test.yaml", []byte(strings.ReplaceAll(text, test.old, test.new)))
-		if test.old == "" {
-			c, err = config.Parse("test.yaml", []byte(text))
+		of := strings.Replace(text, "vlan: 2094", "vlan: 2094, spma: true", 1)
+		if test.old != "" {
+			of = strings.ReplaceAll(of, test.old, test.new)
 		}
+		c, err := config.Parse("test.yaml", []byte(of))
 		if err != nil {
 			t.Fatalf("%s: %v", test.name, err)
 		}
-		if got := endings(now, c); !reflect.DeepEqual(got, test.want) {
-			t.Errorf("%s: %+v, want %+v", test.name, got, test.want)
-		}
-	}
-	spma := *now
-	spma.FCoE = &state.FCoE{Sessions: []state.FCoESession{session("sw0", "02:00:00:00:00:01")}}
-	for keys, want := range map[string]int{"spma: true": 0, "spma: false": 1} {
-		c, err := config.Parse("test.yaml", []byte(strings.Replace(text, "vlan: 2094", "vlan: 2094, "+keys, 1)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := endings(&spma, c); len(got) != want {
-			t.Errorf("%s: %+v", keys, got)
+		if got, err := snoop.Reported(now).Ending(control.FCoEParams(c)); err != nil || !slices.Equal(got, test.want) {
+			t.Errorf("%s: %+v, %v, want %+v", test.name, got, err, test.want)
 		}
 	}
 	for _, test := range []struct {

@@ -28,7 +28,7 @@ func (s *Switch) reload(file *config.Config) error {
 	if err != nil {
 		return err
 	}
-	if err := s.fsb.Check(fcoeParams(f.config)); err != nil {
+	if err := s.fsb.Check(FCoEParams(f.config)); err != nil {
 		return err
 	}
 	s.lookForDevices(f.config)

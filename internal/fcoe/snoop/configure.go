@@ -1,6 +1,7 @@
 package snoop
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,10 +11,10 @@ import (
 
 // Configure changes over to other parameters. What still fits them stays; the rest ends: what is at
 // a port that leaves, has another role or is no longer a member of the VLAN, all of an instance
-// that leaves or has another FC-MAP, FCFs that are no longer allowed, and server-provided addresses
-// if SPMA no longer is. Ports are told apart by name, instances by VLAN. Lower limits end nothing.
-// Configure returns how many virtual links have ended. An error says which parameter is invalid;
-// then nothing has changed.
+// that leaves or has another FC-MAP, FCFs that are no longer allowed, hosts with the address of an
+// FCF that is, and server-provided addresses if SPMA no longer is. Ports are told apart by name,
+// instances by VLAN. Lower limits end nothing. Configure returns how many virtual links have ended.
+// An error says which parameter is invalid; then nothing has changed.
 func (s *System) Configure(now int64, p Params) (ended int, err error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -40,20 +41,32 @@ func (s *System) Configure(now int64, p Params) (ended int, err error) {
 	return ended, nil
 }
 
-// Ending returns how many virtual links Configure would end, without changing anything.
-func (s *System) Ending(p Params) (ending int, err error) {
+// Ending is sessions, which are virtual links, that a reload ends for the same reason.
+type Ending struct {
+	Sessions int    `json:"sessions"`
+	Why      string `json:"why"`
+}
+
+// Ending returns the virtual links that Configure would end, without changing anything.
+func (s *System) Ending(p Params) (all []Ending, err error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	next, err := newSetup(p)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	for _, l := range s.links {
-		if !next.fitsLink(l) {
-			ending++
+	for _, l := range sorted(s.links, compareLinks) {
+		why := next.misfitLink(l)
+		at := slices.IndexFunc(all, func(e Ending) bool { return e.Why == why })
+		switch {
+		case why == "":
+		case at < 0:
+			all = append(all, Ending{1, why})
+		default:
+			all[at].Sessions++
 		}
 	}
-	return ending, nil
+	return all, nil
 }
 
 // setup is Params to be looked things up in.
@@ -115,39 +128,64 @@ func (i *Instance) check() error {
 // endMisfits ends what does not fit other parameters.
 func (s *System) endMisfits(now int64, next *setup) {
 	for _, f := range sorted(s.fcfs, compareFCFs) {
-		if !next.fitsFCF(f) {
+		if next.misfitFCF(f) != "" {
 			s.endFCF(now, f, Reconfigured)
 		}
 	}
 	for _, l := range s.logins {
-		if !next.fitsHost(l.fcf, l.port, l.address) {
+		if next.misfitHost(l.fcf, l.port, l.address) != "" {
 			s.endLogin(l)
 		}
 	}
 	for _, l := range sorted(s.links, compareLinks) {
-		if !next.fitsLink(l) {
+		if next.misfitLink(l) != "" {
 			s.endLink(now, l, Reconfigured)
 		}
 	}
 }
 
-func (s *setup) fitsPort(p *port, vid uint16) bool {
-	next := s.ports[p.Name]
-	return next != nil && next.Role == p.Role && next.Member(vid)
+// misfitPort says why what is behind a port in a VLAN does not fit the parameters; empty: it does.
+func (s *setup) misfitPort(p *port, vid uint16) string {
+	switch next := s.ports[p.Name]; {
+	case next == nil:
+		return fmt.Sprintf("port %s is removed", p.Name)
+	case !next.Member(vid):
+		return fmt.Sprintf("port %s is no longer in VLAN %d", p.Name, vid)
+	case next.Role != p.Role:
+		return fmt.Sprintf("port %s has another role", p.Name)
+	}
+	return ""
 }
 
-func (s *setup) fitsFCF(f *fcf) bool {
-	i := s.instances[f.vid]
-	return i != nil && i.fcMap() == f.fabric.FCMap && (len(i.FCFs) == 0 || slices.Contains(i.FCFs, f.mac)) &&
-		s.fitsPort(f.port, f.vid)
+func (s *setup) misfitFCF(f *fcf) string {
+	switch i := s.instances[f.vid]; {
+	case i == nil:
+		return fmt.Sprintf("VLAN %d has no instance", f.vid)
+	case i.fcMap() != f.fabric.FCMap:
+		return fmt.Sprintf("VLAN %d has another fc_map", f.vid)
+	case len(i.FCFs) > 0 && !slices.Contains(i.FCFs, f.mac):
+		return fmt.Sprintf("FCF %v is not in fcfs", f.mac)
+	}
+	return s.misfitPort(f.port, f.vid)
 }
 
-func (s *setup) fitsHost(f *fcf, p *port, host address) bool {
-	return s.fitsFCF(f) && s.fitsPort(p, host.vid) && !slices.Contains(s.instances[host.vid].FCFs, host.mac)
+func (s *setup) misfitHost(f *fcf, p *port, host address) string {
+	why := cmp.Or(s.misfitFCF(f), s.misfitPort(p, host.vid))
+	if why == "" && slices.Contains(s.instances[host.vid].FCFs, host.mac) {
+		return fmt.Sprintf("%v, the address of a host, is in fcfs", host.mac)
+	}
+	return why
 }
 
-func (s *setup) fitsLink(l *link) bool {
-	e := l.enode
-	return s.fitsHost(e.fcf, e.port, e.address) && (!l.server || s.instances[l.vid].SPMA) &&
-		!slices.Contains(s.instances[l.vid].FCFs, l.mac)
+func (s *setup) misfitLink(l *link) string {
+	why := s.misfitHost(l.enode.fcf, l.enode.port, l.enode.address)
+	switch i := s.instances[l.vid]; {
+	case why != "":
+		return why
+	case l.server && !i.SPMA:
+		return fmt.Sprintf("spma is off in VLAN %d", l.vid)
+	case slices.Contains(i.FCFs, l.mac):
+		return fmt.Sprintf("%v, the address of a VN_Port, is in fcfs", l.mac)
+	}
+	return ""
 }

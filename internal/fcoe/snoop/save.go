@@ -130,7 +130,7 @@ func (s *System) restoreFCF(now, elapsed int64, from *SavedFCF) (why string) {
 	switch {
 	case err != nil || !ok || !ok2:
 		return "its ages are not valid"
-	case f.port == nil || f.port.Role == ENode || !is.fitsFCF(f) || !s.usable(f.vid, f.mac):
+	case f.port == nil || f.port.Role == ENode || is.misfitFCF(f) != "" || !s.usable(f.vid, f.mac):
 		return "it does not fit the configuration"
 	case s.fcfs[f.address] != nil || s.claims[f.address] != nil:
 		return "its address is in use"

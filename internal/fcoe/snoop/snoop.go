@@ -30,8 +30,10 @@ const (
 	Trusted
 )
 
+var roleNames = [...]string{"enode", "fcf", "trusted"}
+
 // String returns the name used in the configuration.
-func (r Role) String() string { return [...]string{"enode", "fcf", "trusted"}[r] }
+func (r Role) String() string { return roleNames[r] }
 
 // Params describe a switch.
 type Params struct {

@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/fcoe"
 	"sluice/internal/frame"
+	"sluice/internal/state"
 )
 
 // The switch of the tests: e1 to e3 face servers, f1 and f2 FCFs, t another bridge. VLAN 2094 is an
@@ -69,12 +70,27 @@ func (b *bench) configure(p Params) (ended int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if ended, err = b.Configure(b.now, p); err != nil || ended != ending {
-		b.Fatalf("%d virtual links ended, announced were %d: %v", ended, ending, err)
+	report := b.Report(b.now)
+	now := &state.Switch{FCoE: &report}
+	for _, p := range b.ports {
+		now.Ports = append(now.Ports, state.Port{Name: p.Name, FCoE: b.ReportPort(b.now, p.Name)})
+	}
+	if from, err := Reported(now).Ending(p); !slices.Equal(from, ending) || err != nil {
+		b.Fatalf("a reload would end %v, by what the switch reports %v, %v", ending, from, err)
+	}
+	if ended, err = b.Configure(b.now, p); err != nil || ended != sum(ending) {
+		b.Fatalf("%d virtual links ended, announced were %v: %v", ended, ending, err)
 	}
 	b.params = p
 	b.check()
 	return ended
+}
+
+func sum(all []Ending) (sessions int) {
+	for _, e := range all {
+		sessions += e.Sessions
+	}
+	return sessions
 }
 
 // sent is a frame on its way.
