@@ -76,7 +76,7 @@ var mayImport = map[string][]string{
 	"internal/params": {"internal/bridge", "internal/budget", "internal/config", "internal/dataplane", "internal/frame",
 		"internal/punt", "internal/umem", "cells", "pfc", "sched"},
 	"internal/console":     {"internal/config", "internal/control", "internal/seats", "internal/state"},
-	"internal/metrics":     {"internal/drop", "internal/seats", "internal/state"},
+	"internal/metrics":     {"internal/drop", "internal/fcoe/snoop", "internal/seats", "internal/state"},
 	"internal/systemd":     {"internal/state"},
 	"internal/screen":      {"internal/prose", "internal/state"},
 	"internal/show":        {"internal/prose", "internal/screen", "internal/state", "internal/units"},

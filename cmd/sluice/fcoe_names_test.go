@@ -80,31 +80,42 @@ func compareNames(t *testing.T, where string, used, names []string, all bool) {
 	}
 }
 
-// TestFCoEAlertsHaveReasons: the reasons that alerts ask for are those of snooping.
+// TestFCoEAlertsHaveReasons: there is an alert about each reason that is worth one, and about no
+// other.
 func TestFCoEAlertsHaveReasons(t *testing.T) {
 	alerts := read(t, "deploy/alerts.yml")
-	for metric, names := range map[string][]string{"sluice_fip_refused_frames_total": refusalNames(),
-		"sluice_fcoe_ended_sessions_total": endingNames()} {
+	var refusals, ends []string
+	for r := range snoop.Reasons {
+		if r.Alerts() {
+			refusals = append(refusals, r.String())
+		}
+	}
+	for c := range snoop.Causes {
+		if c.Alerts() {
+			ends = append(ends, c.String())
+		}
+	}
+	for metric, names := range map[string][]string{"sluice_fip_refused_frames_total": refusals,
+		"sluice_fcoe_ended_sessions_total": ends} {
 		var used []string
 		for _, m := range regexp.MustCompile(metric+`\{reason="(\w*)"`).FindAllStringSubmatch(alerts, -1) {
 			used = append(used, m[1])
 		}
-		compareNames(t, metric+" in deploy/alerts.yml", used, names, false)
+		compareNames(t, metric+" in deploy/alerts.yml", used, names, true)
 	}
 }
 
-// TestSeriousRefusals: the refusals that doctor and top complain of are those of snooping.
-func TestSeriousRefusals(t *testing.T) {
-	var serious []string
-	for _, name := range refusalNames() {
-		if (&state.FCoERefusal{Reason: name}).Serious() {
-			serious = append(serious, name)
+// TestAlertsAreComplaints: what there is an alert about, doctor complains of.
+func TestAlertsAreComplaints(t *testing.T) {
+	full := state.FCoETable{Used: 1, Limit: 1}
+	for r := range snoop.Reasons {
+		now := &state.Switch{
+			FCoE: &state.FCoE{Tables: state.FCoETables{FCFs: full, ENodes: full, Sessions: full, Pending: full}},
+			Ports: []state.Port{{FCoE: &state.PortFCoE{Refusals: []state.FCoERefusal{{Reason: r.String(),
+				Serious: r.Serious(), Frames: 100, Last: &state.FCoERefusedFrame{}}}}}},
+		}
+		if said := now.FCoEComplaints(); len(said) > 0 != r.Alerts() {
+			t.Errorf("%v: %+v", r, said)
 		}
 	}
-	var want []string
-	for _, r := range []snoop.Reason{snoop.RogueFCF, snoop.RogueENode, snoop.FCFAddress, snoop.ENodeConflict,
-		snoop.FCFConflict, snoop.FCFNotAllowed, snoop.FCMapMismatch, snoop.FPMAConflict, snoop.SPMAConflict} {
-		want = append(want, r.String())
-	}
-	compareNames(t, "state.FCoERefusal.Serious", serious, want, true)
 }

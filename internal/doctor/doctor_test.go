@@ -651,7 +651,7 @@ var runningAilments = []ailment{
 	{name: "a rogue FCF", run: func(r *Running) {
 		r.FCoE = &state.FCoE{}
 		r.Ports[1].FCoE = &state.PortFCoE{Role: "enode", Refusals: []state.FCoERefusal{{Reason: "rogue_fcf",
-			Last: &state.FCoERefusedFrame{AgoNS: 12e9, VLAN: 2094, Source: "00:1b:21:d9:d5:72",
+			Serious: true, Last: &state.FCoERefusedFrame{AgoNS: 12e9, VLAN: 2094, Source: "00:1b:21:d9:d5:72",
 				Text: "advertisement"}}}}
 	}, status: Warning, about: "port2", say: []string{"12s ago", "rogue_fcf", "00:1b:21:d9:d5:72", "advertisement"}},
 	{name: "an FCoE VLAN without an FCF", run: func(r *Running) {

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sluice/internal/drop"
+	"sluice/internal/fcoe/snoop"
 	"sluice/internal/state"
 )
 
@@ -76,24 +77,16 @@ var (
 	endedSessions = declare("sluice_fcoe_ended_sessions_total",
 		"FCoE sessions of hosts behind the port that ended, by reason (docs/fcoe.md)", "device", "reason")
 
-	// those with an alert: of frames of hosts, and of FCFs, whose accepts may exceed a limit
-	enodeRefusals = []string{"rogue_fcf", "fcf_address", "enode_conflict", "enode_limit", "session_limit",
-		"pending_limit", "no_session"}
-	fcfRefusals = []string{"fcf_not_allowed", "fc_map_mismatch", "fcf_conflict", "fpma_conflict", "spma_conflict",
-		"fcf_limit", "rogue_enode", "enode_limit", "session_limit"}
-	enodeEndings = []string{"fcf_expired", "enode_expired", "session_expired", "cleared"}
-	fcoeReasons  = append([]string{drop.FCoESession.String(), drop.FCoEVLAN.String()}, puntReasons...)
+	fipAlerts   = reasons(snoop.Reasons, snoop.Reason.Alerts)
+	endAlerts   = reasons(snoop.Causes, snoop.Cause.Alerts)
+	fcoeReasons = append([]string{drop.FCoESession.String(), drop.FCoEVLAN.String()}, puntReasons...)
 )
 
 // fcoe sends the counters by reason of a port with FIP snooping.
 func (s *sender) fcoe(p *state.PortFCoE) {
-	refused, ended := zeros(nil), zeros(nil)
-	if p.Role != "enode" {
-		refused = zeros(fcfRefusals)
-	}
+	refused, ended := zeros(fipAlerts), zeros(nil)
 	if p.Role != "fcf" {
-		maps.Copy(refused, zeros(enodeRefusals))
-		ended = zeros(enodeEndings)
+		ended = zeros(endAlerts)
 	}
 	for _, r := range p.Refusals {
 		refused[r.Reason] = r.Frames
@@ -142,16 +135,19 @@ var (
 var (
 	// losslessReasons are the possible reasons of a lossless drop for lack of room: a lossless
 	// priority has no limit but headroom, and none in an egress queue.
-	losslessReasons = reasons(drop.Reason.Loss)
-	lossyReasons    = reasons(drop.Reason.Limit)
+	losslessReasons = reasons(drop.Reason(drop.Reasons), drop.Reason.Loss)
+	lossyReasons    = reasons(drop.Reason(drop.Reasons), drop.Reason.Limit)
 	// puntReasons are those of LLDPDUs and FIP frames that the switch does not process: they come
 	// too fast.
-	puntReasons = reasons(drop.Reason.Punt)
+	puntReasons = reasons(drop.Reason(drop.Reasons), drop.Reason.Punt)
 )
 
-// reasons returns the names of the reasons for which is holds.
-func reasons(is func(drop.Reason) bool) (names []string) {
-	for r := range drop.Reason(drop.Reasons) {
+// reasons returns the names of the reasons below n for which is holds.
+func reasons[R interface {
+	~uint8
+	String() string
+}](n R, is func(R) bool) (names []string) {
+	for r := range n {
 		if is(r) {
 			names = append(names, r.String())
 		}

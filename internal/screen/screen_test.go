@@ -187,7 +187,7 @@ func TestMismatchEvent(t *testing.T) {
 func TestRefusalEvent(t *testing.T) {
 	_, now := twoReports()
 	for i, reason := range []string{"rogue_fcf", "no_session"} {
-		now.Ports[i].FCoE = &state.PortFCoE{Refusals: []state.FCoERefusal{{Reason: reason, Frames: 1,
+		now.Ports[i].FCoE = &state.PortFCoE{Refusals: []state.FCoERefusal{{Reason: reason, Frames: 1, Serious: i == 0,
 			Last: &state.FCoERefusedFrame{AgoNS: 407e6, Source: "00:1b:21:d9:d5:72", Text: "keep-alive"}}}}
 	}
 	frame, _ := (&View{Now: now, Width: 80, Height: 40}).Draw()

@@ -206,7 +206,7 @@ func (v *View) events() (t table) {
 		if p.FCoE != nil {
 			for _, r := range p.FCoE.LastRefusals() {
 				all = append(all, event{float64(r.Last.AgoNS), p.Name, "fip", fmt.Sprintf("%s from %s: %s", r.Reason,
-					r.Last.Source, r.Last.Text), r.Serious()})
+					r.Last.Source, r.Last.Text), r.Serious})
 			}
 		}
 		for _, s := range p.Storms {

@@ -130,9 +130,10 @@ type PortFCoE struct {
 
 // FCoERefusal counts the FIP frames that were dropped for one reason.
 type FCoERefusal struct {
-	Reason string            `json:"reason" help:"Reason"`
-	Frames uint64            `json:"frames" help:"FIP frames dropped"`
-	Last   *FCoERefusedFrame `json:"last" help:"The last one; null: it was not kept"`
+	Reason  string            `json:"reason" help:"Reason"`
+	Serious bool              `json:"serious" help:"Whether the sender may be playing an FCF, claims an address that is another's, or can't log in because a setting is wrong"`
+	Frames  uint64            `json:"frames" help:"FIP frames dropped"`
+	Last    *FCoERefusedFrame `json:"last" help:"The last one; null: it was not kept"`
 }
 
 // FCoERefusedFrame is a FIP frame that was dropped.
@@ -157,17 +158,6 @@ const (
 	strandedAfter = 10
 )
 
-// Serious reports whether somebody may be playing an FCF, claims an address that is another's, or
-// can't log in because a setting is wrong.
-func (r *FCoERefusal) Serious() bool {
-	switch r.Reason {
-	case "rogue_fcf", "rogue_enode", "fcf_not_allowed", "fcf_address", "fcf_conflict", "enode_conflict",
-		"fpma_conflict", "spma_conflict", "fc_map_mismatch":
-		return true
-	}
-	return false
-}
-
 // LastRefusals returns the reason for which a port has dropped a FIP frame last and, unless that is
 // a serious one, the serious one of the last ten minutes, so that no other frame hides it.
 func (p *PortFCoE) LastRefusals() (all []*FCoERefusal) {
@@ -180,7 +170,7 @@ func (p *PortFCoE) LastRefusals() (all []*FCoERefusal) {
 		if last == nil || r.Last.AgoNS < last.Last.AgoNS {
 			last = r
 		}
-		if r.Serious() && r.Last.AgoNS < seriousFor && (serious == nil || r.Last.AgoNS < serious.Last.AgoNS) {
+		if r.Serious && r.Last.AgoNS < seriousFor && (serious == nil || r.Last.AgoNS < serious.Last.AgoNS) {
 			serious = r
 		}
 	}
@@ -292,7 +282,7 @@ func (r *Switch) FCoEComplaints() (all []FCoEComplaint) {
 			continue
 		}
 		for _, l := range p.FCoE.LastRefusals() {
-			if l.Serious() && l.Last.AgoNS < seriousFor {
+			if l.Serious && l.Last.AgoNS < seriousFor {
 				add(p.Name, "FIP snooping refused a frame %v", l)
 			}
 		}

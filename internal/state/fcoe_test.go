@@ -8,13 +8,20 @@ import (
 	"time"
 )
 
+func refused(reason string, frames uint64, ago time.Duration) FCoERefusal {
+	return FCoERefusal{reason, false, frames, &FCoERefusedFrame{AgoNS: int64(ago), VLAN: 2094,
+		Source: "00:1b:21:d9:d5:72", Text: "advertisement"}}
+}
+
+func serious(reason string, ago time.Duration) FCoERefusal {
+	r := refused(reason, 1, ago)
+	r.Serious = true
+	return r
+}
+
 // TestFCoEComplaints: each thing that an operator should look at is said, once, where it is, and
 // nothing else.
 func TestFCoEComplaints(t *testing.T) {
-	refused := func(reason string, frames uint64, ago time.Duration) FCoERefusal {
-		return FCoERefusal{reason, frames, &FCoERefusedFrame{AgoNS: int64(ago), VLAN: 2094, Source: "00:1b:21:d9:d5:72",
-			Text: "advertisement"}}
-	}
 	port0 := func(all ...FCoERefusal) func(*Switch) { return func(r *Switch) { r.Ports[0].FCoE.Refusals = all } }
 	for _, test := range []struct {
 		name string
@@ -42,16 +49,16 @@ func TestFCoEComplaints(t *testing.T) {
 		{"almost full", func(r *Switch) { r.FCoE.Tables.Sessions = FCoETable{3, 4} }, ""},
 		{"not saved", func(r *Switch) { r.FCoE.StateFile.Error = "no space" },
 			": FCoE sessions would end with a restart, since they can't be saved: no space"},
-		{"a rogue", port0(refused("rogue_fcf", 1, 12*time.Second)),
+		{"a rogue", port0(serious("rogue_fcf", 12*time.Second)),
 			"eth0: FIP snooping refused a frame 12s ago in VLAN 2094, rogue_fcf: from 00:1b:21:d9:d5:72: adv"},
-		{"a rogue that hides", port0(refused("rogue_fcf", 1, 12*time.Second), refused("no_session", 1, time.Second)),
+		{"a rogue that hides", port0(serious("rogue_fcf", 12*time.Second), refused("no_session", 1, time.Second)),
 			"eth0: FIP snooping refused a frame 12s ago in VLAN 2094, rogue_fcf"},
-		{"a rogue of long ago", port0(refused("rogue_fcf", 1, 10*time.Minute)), ""},
+		{"a rogue of long ago", port0(serious("rogue_fcf", 10*time.Minute)), ""},
 		{"a conflict", func(r *Switch) {
-			r.Ports[1].FCoE.Refusals = []FCoERefusal{refused("fpma_conflict", 1, 0)}
+			r.Ports[1].FCoE.Refusals = []FCoERefusal{serious("fpma_conflict", 0)}
 		}, "eth1: FIP snooping refused"},
 		{"a host where an FCF belongs", func(r *Switch) {
-			r.Ports[1].FCoE.Refusals = []FCoERefusal{refused("rogue_enode", 1, 0)}
+			r.Ports[1].FCoE.Refusals = []FCoERefusal{serious("rogue_enode", 0)}
 		}, "eth1: FIP snooping refused"},
 		{"an everyday refusal", port0(refused("no_session", 9, 0)), ""},
 		{"one that was not kept", port0(FCoERefusal{Reason: "congested", Frames: 9}), ""},
@@ -89,11 +96,13 @@ func TestFCoECountFrom(t *testing.T) {
 			Refusals: refusals, Endings: endings}}}}
 	}
 	last := &FCoERefusedFrame{AgoNS: 5, Source: "00:1b:21:d9:d5:72"}
-	now := at(100, []FCoERefusal{{"rogue_fcf", 5, last}, {"truncated", 2, nil}, {"no_session", 9, nil}},
+	now := at(100, []FCoERefusal{{"rogue_fcf", true, 5, last}, {"truncated", false, 2, nil},
+		{"no_session", false, 9, nil}},
 		[]FCoEEnding{{"cleared", 4}})
-	now.CountFrom(time.Now(), at(60, []FCoERefusal{{"rogue_fcf", 3, nil}, {"truncated", 2, nil}}, nil), 0)
+	now.CountFrom(time.Now(), at(60, []FCoERefusal{{"rogue_fcf", true, 3, nil}, {"truncated", false, 2, nil}}, nil), 0)
 	p := now.Ports[0].FCoE
-	if want := []FCoERefusal{{"rogue_fcf", 2, last}, {"no_session", 9, nil}}; !slices.Equal(p.Refusals, want) {
+	want := []FCoERefusal{{"rogue_fcf", true, 2, last}, {"no_session", false, 9, nil}}
+	if !slices.Equal(p.Refusals, want) {
 		t.Errorf("%v, want %v", p.Refusals, want)
 	}
 	if got := fmt.Sprint(p.Received, p.Sessions.Used, p.Endings); got != "40 3 [{cleared 4}]" {

@@ -341,11 +341,12 @@ func TestLastRefusals(t *testing.T) {
 	b.want(keepAlive("e1", hostB, fcfA), NoLink)
 	rogue := &state.FCoERefusedFrame{AgoNS: 5e9, VLAN: fcoeVLAN, Source: hostB.String()}
 	stranded := &state.FCoERefusedFrame{VLAN: fcoeVLAN, Source: hostB.String()}
-	for i, want := range []state.FCoERefusal{{Reason: "rogue_fcf", Frames: 1, Last: rogue},
+	for i, want := range []state.FCoERefusal{{Reason: "rogue_fcf", Serious: true, Frames: 1, Last: rogue},
 		{Reason: "no_session", Frames: 1, Last: stranded}} {
 		got := b.ReportPort(b.now, "e1").Refusals[i]
 		said := got.Last.Text
-		if got.Last.Text = ""; got.Reason != want.Reason || got.Frames != 1 || *got.Last != *want.Last || said == "" {
+		if got.Last.Text = ""; got.Reason != want.Reason || got.Serious != want.Serious ||
+			got.Frames != 1 || *got.Last != *want.Last || said == "" {
 			t.Errorf("%+v: %+v, %q; want %+v: %+v", got, got.Last, said, want, want.Last)
 		}
 	}

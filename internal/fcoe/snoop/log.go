@@ -109,8 +109,7 @@ func (s *System) logEnded(now int64, l *link, why Cause) {
 		return
 	}
 	level := slog.LevelInfo
-	switch why {
-	case FCFExpired, ENodeExpired, LinkExpired, TakenByFCF:
+	if why.Alerts() {
 		level = slog.LevelWarn
 	}
 	s.log.Log(context.Background(), level, "FCoE session ended", append(l.attributes(), "why", why.String())...)

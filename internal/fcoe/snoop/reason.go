@@ -44,15 +44,32 @@ const (
 	Reasons                                       // how many there are
 )
 
-var reasonNames = [Reasons]string{
-	BadHeader: "bad_header", VN2VN: "vn2vn", WrongVLAN: "wrong_vlan", RogueFCF: "rogue_fcf", RogueENode: "rogue_enode",
-	Unsupported: "unsupported", BadSource: "bad_source", FCFAddress: "fcf_address", ENodeConflict: "enode_conflict",
-	BadDestination: "bad_destination", UnknownFCF: "unknown_fcf", FCFConflict: "fcf_conflict",
-	FCFNotAllowed: "fcf_not_allowed", FCMapMismatch: "fc_map_mismatch", BadLogin: "bad_login", NoFLOGI: "no_flogi",
-	NoLink: "no_session", NoRequest: "no_request", NotFPMA: "not_fpma", FPMAMismatch: "fpma_mismatch",
-	BadFCID: "bad_fc_id", FPMAConflict: "fpma_conflict", SPMAConflict: "spma_conflict", BadName: "bad_name",
-	FCFLimit: "fcf_limit", ENodeLimit: "enode_limit", SessionLimit: "session_limit", PendingLimit: "pending_limit",
-	NoEgress: "no_egress", Congested: "congested",
+// weight is what a refusal, or the end of a virtual link, means to an operator.
+type weight uint8
+
+const (
+	everyday  weight = iota + 1 // no alert: it happens without a fault, or harms its sender only
+	hindrance                   // an alert: something keeps a host from its storage
+	serious                     // an alert, too: see Serious
+)
+
+var reasons = [Reasons]struct {
+	name string
+	weight
+}{
+	BadHeader: {"bad_header", everyday}, VN2VN: {"vn2vn", everyday}, WrongVLAN: {"wrong_vlan", everyday},
+	RogueFCF: {"rogue_fcf", serious}, RogueENode: {"rogue_enode", serious}, Unsupported: {"unsupported", everyday},
+	BadSource: {"bad_source", everyday}, FCFAddress: {"fcf_address", serious},
+	ENodeConflict: {"enode_conflict", serious}, BadDestination: {"bad_destination", everyday},
+	UnknownFCF: {"unknown_fcf", everyday}, FCFConflict: {"fcf_conflict", serious},
+	FCFNotAllowed: {"fcf_not_allowed", serious}, FCMapMismatch: {"fc_map_mismatch", serious},
+	BadLogin: {"bad_login", everyday}, NoFLOGI: {"no_flogi", everyday}, NoLink: {"no_session", hindrance},
+	NoRequest: {"no_request", everyday}, NotFPMA: {"not_fpma", everyday}, FPMAMismatch: {"fpma_mismatch", everyday},
+	BadFCID: {"bad_fc_id", everyday}, FPMAConflict: {"fpma_conflict", serious},
+	SPMAConflict: {"spma_conflict", serious}, BadName: {"bad_name", everyday}, FCFLimit: {"fcf_limit", hindrance},
+	ENodeLimit: {"enode_limit", hindrance}, SessionLimit: {"session_limit", hindrance},
+	PendingLimit: {"pending_limit", hindrance}, NoEgress: {"no_egress", everyday},
+	Congested: {"congested", everyday},
 }
 
 // String returns the name used in counters.
@@ -60,8 +77,15 @@ func (r Reason) String() string {
 	if r < Reason(fcoe.Problems) {
 		return fcoe.Problem(r).String()
 	}
-	return reasonNames[r]
+	return reasons[r].name
 }
+
+// Alerts reports whether there is an alert about such refusals.
+func (r Reason) Alerts() bool { return reasons[r].weight >= hindrance }
+
+// Serious reports whether the sender may be playing an FCF, claims an address that is another's, or
+// can't log in because a setting is wrong.
+func (r Reason) Serious() bool { return reasons[r].weight == serious }
 
 // Cause is why a virtual link has ended. Its name is stable, too.
 type Cause uint8
@@ -81,11 +105,19 @@ const (
 	Causes                     // how many there are
 )
 
-var causeNames = [Causes]string{
-	LoggedOut: "logged_out", Cleared: "cleared", FCFExpired: "fcf_expired", ENodeExpired: "enode_expired",
-	LinkExpired: "session_expired", PortDown: "port_down", Reconfigured: "reconfigured",
-	LoggedInAgain: "logged_in_again", Reassigned: "reassigned", TakenByFCF: "taken_by_fcf",
+var causes = [Causes]struct {
+	name string
+	weight
+}{
+	LoggedOut: {"logged_out", everyday}, Cleared: {"cleared", hindrance}, FCFExpired: {"fcf_expired", hindrance},
+	ENodeExpired: {"enode_expired", hindrance}, LinkExpired: {"session_expired", hindrance},
+	PortDown: {"port_down", everyday}, Reconfigured: {"reconfigured", everyday},
+	LoggedInAgain: {"logged_in_again", everyday}, Reassigned: {"reassigned", everyday},
+	TakenByFCF: {"taken_by_fcf", hindrance},
 }
 
 // String returns the name used in counters.
-func (c Cause) String() string { return causeNames[c] }
+func (c Cause) String() string { return causes[c].name }
+
+// Alerts reports whether there is an alert about such ends.
+func (c Cause) Alerts() bool { return causes[c].weight >= hindrance }

@@ -212,8 +212,8 @@ func (s *System) ReportPort(now int64, port string) *state.PortFCoE {
 	}
 	for reason, frames := range n.refused {
 		if r.Refused += frames; frames > 0 {
-			r.Refusals = append(r.Refusals, state.FCoERefusal{Reason: Reason(reason).String(), Frames: frames,
-				Last: p.last[reason].report(now)})
+			r.Refusals = append(r.Refusals, state.FCoERefusal{Reason: Reason(reason).String(),
+				Serious: Reason(reason).Serious(), Frames: frames, Last: p.last[reason].report(now)})
 		}
 	}
 	for why, links := range n.ended {

@@ -619,18 +619,26 @@ func TestVerdictsOfFCFPorts(t *testing.T) {
 	}
 }
 
-// TestEveryReasonIsNamed: counters and captures need all names, and no two that are the same.
+// TestEveryReasonIsNamed: counters and captures need all names, and no two that are the same, and
+// somebody has decided whether there is an alert.
 func TestEveryReasonIsNamed(t *testing.T) {
 	names := map[string]bool{}
 	for r := range Reasons {
 		names[r.String()] = true
 	}
-	causes := map[string]bool{}
+	ends := map[string]bool{}
 	for c := range Causes {
-		causes[c.String()] = true
+		if ends[c.String()] = true; causes[c].weight == 0 {
+			t.Errorf("%v is neither everyday nor a hindrance", c)
+		}
 	}
-	if len(names) != int(Reasons) || len(causes) != int(Causes) || names[""] || causes[""] {
-		t.Errorf("%v, %v", names, causes)
+	for r := BadHeader; r < Reasons; r++ {
+		if reasons[r].weight == 0 {
+			t.Errorf("%v is neither everyday, nor a hindrance, nor serious", r)
+		}
+	}
+	if len(names) != int(Reasons) || len(ends) != int(Causes) || names[""] || ends[""] {
+		t.Errorf("%v, %v", names, ends)
 	}
 }
 
