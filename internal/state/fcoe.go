@@ -52,7 +52,7 @@ type FCF struct {
 	VFID        uint16 `json:"vf_id" help:"Virtual fabric ID; 0: none"`
 	FCMap       string `json:"fc_map" help:"FC-MAP that it advertises, in hexadecimal"`
 	Priority    uint8  `json:"priority" help:"Priority that it advertises: ENodes prefer the FCF with the lowest"`
-	FKANS       int64  `json:"fka_adv_period_ns" help:"FKA_ADV_Period: time between its advertisements, and between keep-alives of its ENodes"`
+	FKANS       int64  `json:"fka_adv_period_ns" help:"FKA_ADV_Period as advertised: time between its advertisements, and between keep-alives of its ENodes; the switch takes less than 500 ms for 8 s, and more than 90 s for 90 s"`
 	NoKeepAlive bool   `json:"no_keep_alive" help:"Whether it asks for no keep-alives (the D bit)"`
 	Available   bool   `json:"available" help:"Whether it accepts logins (the A bit)"`
 	Restored    bool   `json:"restored" help:"Whether it is from the state file, and has not advertised itself since the start"`

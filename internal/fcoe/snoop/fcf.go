@@ -78,6 +78,9 @@ func (s *System) meet(now int64, m *message) {
 // now on.
 func (s *System) refresh(now int64, m *message, f *fcf) {
 	changed := periodOf(f.period) != periodOf(m.Period) || f.period.NoKeepAlive != m.Period.NoKeepAlive
+	if f.period.Millis != m.Period.Millis {
+		s.logPeriod(now, f, m.Period)
+	}
 	f.name, f.fabric, f.priority, f.period = m.Name, m.Fabric, m.Priority, m.Period
 	f.available, f.refreshed, f.restored = m.Flags&fcoe.Available != 0, now, false
 	s.due(s.deadlineOfFCF(f))

@@ -1,8 +1,12 @@
 package snoop
 
 import (
+	"bytes"
+	"fmt"
+	"log/slog"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"sluice/internal/fcoe"
@@ -337,21 +341,39 @@ func TestSessionLeft(t *testing.T) {
 	left(17100) // of the VN_Ports: 225.1 s
 }
 
-// TestLongestPeriod: the longest FKA_ADV_PERIOD is 49 days, and no time overflows.
+// TestLongestPeriod: a longer FKA_ADV_PERIOD than 90 s counts as that, which the log says once, and
+// a shorter one than 500 ms as 8 s. The report has what the FCF said. No time overflows.
 func TestLongestPeriod(t *testing.T) {
-	b := newBench(t)
-	p := params()
-	p.Instances[0].AgeTenths = 50
-	b.configure(p)
-	b.now = math.MaxInt64 / 2
-	advert := advertisement("f1", fcfA)
-	advert.Period.Millis = math.MaxUint32
-	b.pass(advert, "e1", "e2", "e3", "t")
-	b.logIn("e1", hostA, "f1", fcfA, idA)
-	const want = 5*math.MaxUint32*1_000_000 + 100_000_000
-	r := b.Report(b.now)
-	if fcf, enode := r.FCFs[0].ExpiresInNS, r.ENodes[0].ExpiresInNS; fcf != want || enode != want {
-		t.Errorf("they expire in %d and %d ns, want %d", fcf, enode, int64(want))
+	for advertised, used := range map[uint32]int64{math.MaxUint32: 90_000, 90_001: 90_000, 90_000: 90_000,
+		89_999: 89_999, 500: 500, 499: 8000} {
+		b := newBench(t)
+		var text bytes.Buffer
+		b.log = slog.New(slog.NewTextHandler(&text, nil))
+		p := params()
+		p.Instances[0].AgeTenths = 50
+		b.configure(p)
+		b.now = math.MaxInt64 / 2
+		advert := advertisement("f1", fcfA)
+		advert.Period.Millis = advertised
+		b.pass(advert, "e1", "e2", "e3", "t")
+		b.pass(advert, "e1", "e2", "e3", "t")
+		b.logIn("e1", hostA, "f1", fcfA, idA)
+		want := 5*used*ms + 100*ms
+		r := b.Report(b.now)
+		if fcf, enode := r.FCFs[0].ExpiresInNS, r.ENodes[0].ExpiresInNS; fcf != want || enode != want {
+			t.Errorf("%d ms: they expire in %d and %d ns, want %d", advertised, fcf, enode, want)
+		}
+		if said := r.FCFs[0].FKANS; said != int64(advertised)*ms {
+			t.Errorf("%d ms: the report has %d ns", advertised, said)
+		}
+		lines := 0
+		if used != int64(advertised) {
+			lines = 1
+		}
+		if n := strings.Count(text.String(), fmt.Sprintf(`msg="FKA_ADV_PERIOD of an FCF is out of range" port=f1 `+
+			`vlan=2094 fcf=%v advertised_ms=%d used_ms=%d`, fcfA, advertised, used)); n != lines {
+			t.Errorf("%d ms: %d lines, want %d: %s", advertised, n, lines, &text)
+		}
 	}
 }
 

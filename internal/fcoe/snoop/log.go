@@ -3,6 +3,8 @@ package snoop
 import (
 	"context"
 	"log/slog"
+
+	"sluice/internal/fcoe"
 )
 
 // A port may have so many lines in the log about one thing in that time. What happens more often is
@@ -93,6 +95,15 @@ func (s *System) logRefusal(now int64, p *port, reason Reason) {
 func (s *System) logFCF(now int64, f *fcf, what string, attributes ...any) {
 	if s.allow(now, &f.port.logs.fcfs, changeLines) {
 		s.log.Info(what, append([]any{"port", f.port.Name, "vlan", f.vid, "fcf", f.mac.String()}, attributes...)...)
+	}
+}
+
+// logPeriod logs that an FCF advertises a period that the switch does not take at its word.
+func (s *System) logPeriod(now int64, f *fcf, p fcoe.Period) {
+	used := periodOf(p) / millisecond
+	if used != int64(p.Millis) && s.allow(now, &f.port.logs.fcfs, changeLines) {
+		s.log.Warn("FKA_ADV_PERIOD of an FCF is out of range", "port", f.port.Name, "vlan", f.vid, "fcf",
+			f.mac.String(), "advertised_ms", p.Millis, "used_ms", used)
 	}
 }
 

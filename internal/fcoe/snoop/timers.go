@@ -17,17 +17,19 @@ const (
 	millisecond = 1e6
 )
 
-// Linux takes an FKA_ADV_PERIOD below 500 ms for invalid, and keeps 8 s (fcoe_ctlr.c,
-// FCOE_CTLR_MIN_FKA and FCOE_CTLR_DEF_FKA). A switch that took it at its word would end the
-// sessions of such ENodes.
+// The range of FKA_ADV_PERIOD. Linux takes less than 500 ms for invalid, and keeps 8 s:
+// FCOE_CTLR_MIN_FKA and FCOE_CTLR_DEF_FKA in fcoe_ctlr.c. A switch that took it at its word would
+// end the sessions of such ENodes. FC-BB-5 allows at most 90 s (as quoted in H3C's manuals, at the
+// command fcoe fka-adv-period). A switch that took more would keep a silent FCF for months.
 const (
 	minPeriod     = 500 // ms
 	defaultPeriod = 8000
+	maxPeriod     = 90000
 )
 
-// periodOf returns an FKA_ADV_PERIOD in ns.
+// periodOf returns an FKA_ADV_PERIOD in ns, within its range.
 func periodOf(p fcoe.Period) int64 {
-	ms := int64(p.Millis)
+	ms := min(int64(p.Millis), maxPeriod)
 	if ms < minPeriod {
 		ms = defaultPeriod
 	}

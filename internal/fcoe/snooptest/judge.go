@@ -217,7 +217,7 @@ func (a *arrival) advertisement() {
 	at := station{a.vid, a.src}
 	old := a.fcfs[at]
 	a.breaks(old == nil && len(a.fcfs) >= a.c.MaxFCFs, "fcf_limit")
-	period := int64(number(a.all1(12)[2:]))
+	period := min(int64(number(a.all1(12)[2:])), mostPeriod)
 	if period < leastPeriod {
 		period = linuxPeriod
 	}

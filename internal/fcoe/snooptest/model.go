@@ -123,6 +123,7 @@ const (
 	vnPeriod     = 90 * second
 	linuxPeriod  = 8000 // ms, if the advertised one is too short to be meant
 	leastPeriod  = 500  // ms
+	mostPeriod   = 90000
 	graceTime    = 100 * ms
 	firstID      = uint32(0x010000)
 	lastID       = uint32(0xefffff)
