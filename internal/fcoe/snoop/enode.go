@@ -104,8 +104,9 @@ func (s *System) request(now int64, m *message) Reason {
 	if reason != Passed {
 		return reason
 	}
-	if old := s.logins[l.exchange]; old == nil &&
-		(len(s.logins) >= s.params.MaxPending || m.port.pending >= m.port.MaxPending) {
+	old := s.logins[l.exchange]
+	if old == nil && len(s.logins) >= s.params.MaxPending ||
+		(old == nil || old.port != l.port) && l.port.pending >= l.port.MaxPending {
 		return PendingLimit
 	}
 	s.addLogin(l)

@@ -168,6 +168,9 @@ func (s *System) grant(now int64, m *message, l *login) Reason {
 	if !fpma && !(spma && m.instance.SPMA) {
 		return NotFPMA
 	}
+	if s.taken(l.address, l.port) {
+		return ENodeConflict // another port's login was accepted meanwhile
+	}
 	e, old := s.enodes[l.pair], s.links[address{m.vid, m.MAC}]
 	one := &link{address: address{m.vid, m.MAC}, enode: e, id: m.ELS.Header.D, wwpn: l.wwpn, wwnn: l.wwnn,
 		fdisc: l.service == fcoe.DescFDISC, server: !fpma, since: now, refreshed: now}

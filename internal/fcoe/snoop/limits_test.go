@@ -121,7 +121,7 @@ func TestFloods(t *testing.T) {
 			b.check()
 		}
 	}
-	if got, want := [...]int{len(b.fcfs), len(b.logins), len(b.claims)}, [...]int{4, 6, 9}; got != want {
+	if got, want := [...]int{len(b.fcfs), len(b.logins), len(b.claims)}, [...]int{4, 6, 3}; got != want {
 		t.Errorf("%v FCFs, logins and addresses, want %v", got, want)
 	}
 	b.pass(keepAlive("e1", hostA, fcfA), "f1")

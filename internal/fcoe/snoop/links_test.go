@@ -174,26 +174,43 @@ func TestTwoLoginsWithOneOXID(t *testing.T) {
 	b.pass(accept("f1", flogi("e2", hostB, fcfA, 9), idD), "e2")
 }
 
-// TestAddressOfAPendingLogin: it is bound from the request on, until the login is over.
+// TestAddressOfAPendingLogin: a login that has no reply excludes nobody: whose login is accepted
+// first has the address, and the accept of the other one is refused.
 func TestAddressOfAPendingLogin(t *testing.T) {
 	b := loggedIn(t)
-	request := flogi("e2", hostB, fcfA, 1)
-	b.pass(request, "f1")
-	b.want(flogi("e3", hostB, fcfA, 2), ENodeConflict)
-	b.want(solicitation("e3", hostB), ENodeConflict)
+	thief := flogi("e2", hostB, fcfA, 9)
+	b.pass(thief, "f1")
 	// What FCFs send to it still goes everywhere: a login proves nothing.
 	offer := advertisement("f1", fcfA)
 	offer.dst = hostB
 	b.pass(offer, "e1", "e2", "e3", "t")
-	b.pass(reject("f1", request), "e2")
-	b.pass(flogi("e3", hostB, fcfA, 2), "f1")
-	b.run(20*sec - 1)
+	b.pass(solicitation("e3", hostB), "f1", "f2", "t")
+	b.logIn("e3", hostB, "f1", fcfA, idC, idD)
+	b.want(accept("f1", thief, 0x010306), ENodeConflict)
+	b.wantLinks(idA, idB, idC, idD)
+	b.pass(reject("f1", thief), "e2")
 	b.want(flogi("e2", hostB, fcfA, 3), ENodeConflict)
-	b.run(1)
-	b.want(accept("f1", flogi("e3", hostB, fcfA, 2), idC), NoRequest)
+	b.run(20*sec + 100*ms) // no advertisements, so all is over
+	b.pass(advertisement("f1", fcfA), "e1", "e2", "e3", "t")
 	b.pass(flogi("e2", hostB, fcfA, 3), "f1")
-	if n := b.port("e3").counts.unanswered; n != 1 {
-		t.Errorf("%d unanswered", n)
+}
+
+// TestOXIDOfAnotherPort: of two ports that log in with the same address and OX_ID, the later one
+// waits for the reply, within its own limit.
+func TestOXIDOfAnotherPort(t *testing.T) {
+	b := loggedIn(t)
+	for i := range 6 {
+		b.pass(flogi("e2", hostB, fcfA, uint16(i)), "f1")
+	}
+	b.pass(flogi("e3", hostB, fcfA, 6), "f1")
+	b.want(flogi("e2", hostB, fcfA, 6), PendingLimit)
+	b.pass(flogi("e3", hostB, fcfA, 5), "f1")
+	b.pass(flogi("e2", hostB, fcfA, 6), "f1")
+	b.pass(accept("f1", flogi("e3", hostB, fcfA, 5), idC), "e3")
+	b.wantLinks(idA, idB, idC)
+	b.run(20 * sec)
+	if two, three := b.port("e2").counts.unanswered, b.port("e3").counts.unanswered; two != 6 || three != 0 {
+		t.Errorf("%d and %d unanswered", two, three)
 	}
 }
 

@@ -158,7 +158,7 @@ func (s *System) sendToENodes(m *message) Reason {
 		return BadDestination
 	case f != nil:
 		return s.send(m, f.port)
-	case c != nil && c.live > 0:
+	case c != nil:
 		return s.send(m, c.port)
 	}
 	return s.sendAll(m, ENode)

@@ -182,10 +182,10 @@ func (b *bench) check() {
 
 func (s *System) inconsistency() string {
 	claims := map[address]claim{}
-	count := func(at address, p *port, live, trying int) bool {
+	count := func(at address, p *port) bool {
 		c := claims[at]
 		fits := c.port == nil || c.port == p
-		claims[at] = claim{p, c.live + live, c.trying + trying}
+		claims[at] = claim{p, c.users + 1}
 		return fits
 	}
 	type use struct{ enodes, links, pending int }
@@ -200,7 +200,7 @@ func (s *System) inconsistency() string {
 		u.enodes++
 		ports[e.port], listed = u, listed+len(e.links)
 		if at != e.pair || len(e.links) == 0 || s.fcfs[e.fcf.address] != e.fcf || e.fcf.mac != e.peer ||
-			!count(e.address, e.port, 1, 0) || e.fcf.port == e.port {
+			!count(e.address, e.port) || e.fcf.port == e.port {
 			return "an ENode is wrong"
 		}
 	}
@@ -209,7 +209,7 @@ func (s *System) inconsistency() string {
 		u.links++
 		ports[l.enode.port] = u
 		if at != l.address || s.enodes[l.enode.pair] != l.enode || !slices.Contains(l.enode.links, l) ||
-			!count(at, l.enode.port, 1, 0) {
+			!count(at, l.enode.port) {
 			return "a virtual link is wrong"
 		}
 	}
@@ -217,7 +217,7 @@ func (s *System) inconsistency() string {
 		u := ports[l.port]
 		u.pending++
 		ports[l.port] = u
-		if at != l.exchange || s.fcfs[l.fcf.address] != l.fcf || !count(l.address, l.port, 0, 1) {
+		if at != l.exchange || s.fcfs[l.fcf.address] != l.fcf {
 			return "a login is wrong"
 		}
 	}

@@ -91,25 +91,27 @@ type login struct {
 	since      int64
 }
 
-// claim binds an address to the port behind which it has logged in or tries to. It is what keeps
-// one ENode port from using the addresses of another one. Claims count who relies on them.
+// claim binds an address to the port behind which it has logged in. It is what keeps one ENode port
+// from using the addresses of another one.
 type claim struct {
-	port         *port
-	live, trying int // ENodes and VN_Ports; logins and logouts
+	port  *port
+	users int // ENodes and VN_Ports that have it
 }
 
-func (s *System) claim(at address, p *port) *claim {
+func (s *System) claim(at address, p *port) {
 	c := s.claims[at]
 	if c == nil {
 		c = &claim{port: p}
 		s.claims[at] = c
 	}
-	return c
+	c.users++
 }
 
-// release removes a claim on which nobody relies any more.
+// release takes back a claim.
 func (s *System) release(at address) {
-	if c := s.claims[at]; c.live+c.trying == 0 {
+	if c := s.claims[at]; c.users > 1 {
+		c.users--
+	} else {
 		delete(s.claims, at)
 	}
 }
@@ -120,30 +122,27 @@ func (s *System) taken(at address, p *port) bool {
 	return c != nil && c.port != p
 }
 
-// addLogin adds a login. One with the same OX_ID has been given up by the ENode: the new one takes
-// its place.
+// addLogin adds a login. It takes the place of one with the same OX_ID, which the ENode has given
+// up, or which another port has sent in its name.
 func (s *System) addLogin(l *login) {
 	if old := s.logins[l.exchange]; old != nil {
 		s.endLogin(old)
 	}
 	s.logins[l.exchange] = l
 	l.port.pending++
-	s.claim(l.address, l.port).trying++
 	s.due(l.deadline())
 }
 
 func (s *System) endLogin(l *login) {
 	delete(s.logins, l.exchange)
 	l.port.pending--
-	s.claims[l.address].trying--
-	s.release(l.address)
 }
 
 // addENode adds an ENode, to which the caller adds its first virtual link.
 func (s *System) addENode(e *enode) {
 	s.enodes[e.pair] = e
 	e.port.enodes++
-	s.claim(e.address, e.port).live++
+	s.claim(e.address, e.port)
 	s.due(s.deadlineOf(e))
 }
 
@@ -151,7 +150,7 @@ func (s *System) addENode(e *enode) {
 func (s *System) addLink(l *link) {
 	s.links[l.address] = l
 	l.enode.port.links++
-	s.claim(l.address, l.enode.port).live++
+	s.claim(l.address, l.enode.port)
 	s.due(s.deadlineOfLink(l))
 	s.serial++
 	s.updates++
@@ -164,7 +163,6 @@ func (s *System) endLink(now int64, l *link, why Cause) {
 	e.links = slices.DeleteFunc(e.links, func(o *link) bool { return o == l })
 	e.port.links--
 	e.port.counts.ended[why]++
-	s.claims[l.address].live--
 	s.release(l.address)
 	s.serial++
 	s.updates++
@@ -177,7 +175,6 @@ func (s *System) endLink(now int64, l *link, why Cause) {
 func (s *System) removeENode(e *enode) {
 	delete(s.enodes, e.pair)
 	e.port.enodes--
-	s.claims[e.address].live--
 	s.release(e.address)
 }
 

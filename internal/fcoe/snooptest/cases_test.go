@@ -136,10 +136,14 @@ func TestAccept(t *testing.T) {
 			leaves(1, after(19*time.Second, on("f1", accept(vn1, id1), "e1"))),
 			on("f1", accept(vn2, id2), "no_request"),
 		}},
-		{"another ENode's login in flight", asked, []step{
-			on("e2", login, "enode_conflict"),
-			on("e2", snooptest.Login(flogi, enode1, fcf1, 9, name1), "enode_conflict"),
-			leaves(1, on("f1", accept(vn1, id1), "e1")),
+		{"another ENode's login in flight excludes nobody", asked, []step{
+			on("e2", snooptest.Login(flogi, enode1, fcf1, 9, name1), "f1"),
+			leaves(1, on("f1", accept(vn1, id1), "e1")), on("e2", login, "enode_conflict"),
+			leaves(1, on("f1", snooptest.Accept(flogi, fcf1, enode1, 9, vn2, id2), "enode_conflict")),
+			data("e1", vn1, fcf1, "f1"),
+		}},
+		{"the OX_ID again, from another port", asked, []step{
+			on("e2", login, "f1"), leaves(1, on("f1", accept(vn1, id1), "e2")), data("e2", vn1, fcf1, "f1"),
 		}},
 		{"FLOGI again", twoLinks(), []step{
 			on("e1", login, "f1"), data("e1", vn1, fcf1, "f1"), data("e1", vn2, fcf1, "f1"),
@@ -437,6 +441,7 @@ func TestLimits(t *testing.T) {
 		}},
 		{"logins in flight of a port", limit(func(c *snooptest.Config) { c.Ports[0].MaxPending = 1 }), []step{
 			login("e1", 0, "f1"), login("e1", 1, "pending_limit"), login("e2", 2, "f1"),
+			login("e1", 2, "pending_limit"), login("e2", 0, "f1"), login("e1", 1, "f1"),
 		}},
 	})
 }

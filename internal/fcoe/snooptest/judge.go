@@ -116,7 +116,7 @@ func (a *arrival) addresses() {
 	default:
 		a.breaks(a.inFCMap(a.src), "bad_source")
 		a.breaks(a.ofFCF(a.src), "fcf_address")
-		a.breaks(a.boundElsewhere(a.src), "enode_conflict")
+		a.breaks(a.boundElsewhere(a.src, a.in.Name), "enode_conflict")
 	}
 	a.destination()
 }
@@ -126,20 +126,15 @@ func (a *arrival) ofFCF(mac frame.MAC) bool {
 	return a.fcfs[station{a.vid, mac}] != nil || a.i != nil && slices.Contains(a.i.FCFs, mac)
 }
 
-// boundElsewhere returns whether mac is an ENode's behind another port.
-func (a *arrival) boundElsewhere(mac frame.MAC) bool {
+// boundElsewhere returns whether mac is an ENode's behind another port than this one.
+func (a *arrival) boundElsewhere(mac frame.MAC, port string) bool {
 	for p, e := range a.enodes {
-		if p.vid == a.vid && p.enode == mac && e.port != a.in.Name {
-			return true
-		}
-	}
-	for x, l := range a.logins {
-		if x.vid == a.vid && x.enode == mac && l.port != a.in.Name {
+		if p.vid == a.vid && p.enode == mac && e.port != port {
 			return true
 		}
 	}
 	l := a.links[station{a.vid, mac}] // SPMA
-	return l != nil && l.port != a.in.Name
+	return l != nil && l.port != port
 }
 
 // destination checks the destination and finds the ports, but for replies.
@@ -297,8 +292,9 @@ func (a *arrival) request() {
 			l.asked = a.mac()
 		}
 	}
-	full := len(a.logins) >= a.c.MaxPending || a.loginsAt(a.in.Name) >= a.in.MaxPending
-	a.breaks(a.logins[x] == nil && full, "pending_limit")
+	old := a.logins[x]
+	a.breaks(old == nil && len(a.logins) >= a.c.MaxPending, "pending_limit")
+	a.breaks((old == nil || old.port != l.port) && a.loginsAt(l.port) >= a.in.MaxPending, "pending_limit")
 	a.apply = func() { a.logins[x] = l }
 }
 
@@ -354,6 +350,7 @@ func (a *arrival) loggedOut(l *login) {
 // accept is that of FLOGI or FDISC.
 func (a *arrival) accept(p pair, l *login, e els, end func()) {
 	vn, id := a.mac(), e.did
+	a.breaks(a.boundElsewhere(p.enode, l.port), "enode_conflict")
 	a.breaks(id < firstID || id > lastID, "bad_fc_id")
 	spma := a.flags&FlagFP == 0
 	at := station{a.vid, vn}
@@ -442,14 +439,7 @@ func (a *arrival) login(at station, p pair, l *login, e els, spma bool) {
 
 // free returns whether an ENode behind a port may have chosen the address vn.
 func (a *arrival) free(vn frame.MAC, port string) bool {
-	taken := !station48(vn) || a.inFCMap(vn) || a.ofFCF(vn)
-	for p, e := range a.enodes {
-		taken = taken || p.vid == a.vid && p.enode == vn && e.port != port
-	}
-	for x, l := range a.logins {
-		taken = taken || x.vid == a.vid && x.enode == vn && l.port != port
-	}
-	return !taken
+	return station48(vn) && !a.inFCMap(vn) && !a.ofFCF(vn) && !a.boundElsewhere(vn, port)
 }
 
 func (a *arrival) keepAlive() {
