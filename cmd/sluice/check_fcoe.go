@@ -42,7 +42,8 @@ type checkedInstance struct {
 // checkedPortFCoE is FIP snooping on a port in an FCoE VLAN.
 type checkedPortFCoE struct {
 	Role        config.FCoERole `json:"role"`
-	VLANs       []uint16        `json:"vlans"` // FCoE VLANs of the port
+	VLANs       []uint16        `json:"vlans"`  // FCoE VLANs of the port
+	ENodes      []string        `json:"enodes"` // hosts that may log in; empty: all that no other port lists
 	MaxENodes   int             `json:"max_enodes"`
 	MaxSessions int             `json:"max_sessions"`
 	MaxPending  int             `json:"max_pending"`
@@ -58,8 +59,8 @@ func (r *checkReport) addFCoE(c *config.Config) {
 			vlans = append(vlans, in.VLAN)
 		}
 		if vlans != nil {
-			r.Ports[i].FCoE = &checkedPortFCoE{p.FCoE.Role, vlans, p.FCoE.MaxENodes, p.FCoE.MaxSessions,
-				p.FCoE.MaxPending}
+			r.Ports[i].FCoE = &checkedPortFCoE{p.FCoE.Role, vlans, texts(p.FCoE.ENodes), p.FCoE.MaxENodes,
+				p.FCoE.MaxSessions, p.FCoE.MaxPending}
 		} else if p.FCoE.Role != config.FCoEENode {
 			r.Notes = append(r.Notes, fmt.Sprintf("port %s has the role %s of fcoe, but is in no FCoE VLAN: add one "+
 				"to its vlans, or remove the role", p.Device, p.FCoE.Role))
@@ -72,15 +73,20 @@ func (r *checkReport) addFCoE(c *config.Config) {
 		MaxPending: f.MaxPending}
 	for i := range f.Instances {
 		in := &f.Instances[i]
-		fcfs := []string{}
-		for _, fcf := range in.FCFs {
-			fcfs = append(fcfs, fcf.String())
-		}
-		r.FCoE.Instances = append(r.FCoE.Instances, checkedInstance{in.Name, in.VLAN, fcMap(in), fcfs, in.AgeMultiplier,
-			in.SPMA})
+		r.FCoE.Instances = append(r.FCoE.Instances, checkedInstance{in.Name, in.VLAN, fcMap(in), texts(in.FCFs),
+			in.AgeMultiplier, in.SPMA})
 		r.Notes = append(r.Notes, instanceNotes(c, in)...)
 	}
 	r.Notes = append(r.Notes, losslessNotes(c)...)
+}
+
+// texts returns the texts of values; not nil.
+func texts[V fmt.Stringer](values []V) []string {
+	all := []string{}
+	for _, v := range values {
+		all = append(all, v.String())
+	}
+	return all
 }
 
 func fcMap(in *config.FCoEInstance) string { return fmt.Sprintf("%06X", in.FCMap) }
@@ -166,18 +172,19 @@ func (r *checkReport) printFCoE(w io.Writer) {
 		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%g keep-alive periods\t%v\n", in.Name, in.VLAN, in.FCMap,
 			cmp.Or(strings.Join(in.FCFs, ","), "all"), in.AgeMultiplier, in.SPMA)
 	}
-	fmt.Fprintln(w, "\nport\tfcoe role\tfcoe vlans\tmax enodes\tmax sessions\tmax pending")
+	fmt.Fprintln(w, "\nport\tfcoe role\tfcoe vlans\tenodes\tmax enodes\tmax sessions\tmax pending")
 	for _, p := range r.Ports {
 		switch x := p.FCoE; {
 		case x == nil:
 		case x.Role == config.FCoEFCF:
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%[4]s\t%[4]s\n", p.Device, x.Role, prose.Join(x.VLANs, ","), show.Nothing)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%[4]s\t%[4]s\t%[4]s\n", p.Device, x.Role, prose.Join(x.VLANs, ","),
+				show.Nothing)
 		default:
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\n", p.Device, x.Role, prose.Join(x.VLANs, ","), x.MaxENodes,
-				x.MaxSessions, x.MaxPending)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%d\n", p.Device, x.Role, prose.Join(x.VLANs, ","),
+				cmp.Or(strings.Join(x.ENodes, ","), "all"), x.MaxENodes, x.MaxSessions, x.MaxPending)
 		}
 	}
-	fmt.Fprintf(w, "switch\t%s\t%[1]s\t%d\t%d\t%d\n", show.Nothing, f.MaxENodes, f.MaxSessions, f.MaxPending)
+	fmt.Fprintf(w, "switch\t%s\t%[1]s\t%[1]s\t%d\t%d\t%d\n", show.Nothing, f.MaxENodes, f.MaxSessions, f.MaxPending)
 	fmt.Fprintln(w, "\nFIP snooping knows a session from its login: when it begins on a VLAN, hosts that are already\n"+
 		"logged in lose their sessions until they log in again.\n"+
 		"FCoE in VLANs without an instance is dropped.")

@@ -25,14 +25,15 @@ fcoe: {instances: [{name: FSB, vlan: 2094, fc_map: 0EFC10, fcfs: ["00:11:22:33:4
 func TestCheckFCoE(t *testing.T) {
 	checkWords(t, check(t, "-c", readable(t, fsb+`
 ports:
-  - {device: sw0, speed: 1G, mtu: 2158}
+  - {device: sw0, speed: 1G, mtu: 2158, fcoe: {enodes: [02-00-00-00-00-01, "20:00:02:00:00:00:00:02"]}}
   - {device: sw1, speed: 1G, mtu: 2158, fcoe: {role: vnp}}
   - {device: sw2, speed: 1G, mtu: 2158, fcoe: {role: trusted, max_enodes: 5}}
   - {device: sw3, speed: 1G, vlans: [1]}
 `)), "fcoe instance vlan fc-map fcfs forgets after spma\n"+
 		"FSB 2094 0EFC10 00:11:22:33:44:55 3 keep-alive periods false\n",
-		"port fcoe role fcoe vlans max enodes max sessions max pending\nsw0 enode 2094 64 256 256\n"+
-			"sw1 fcf 2094 – – –\nsw2 trusted 2094 5 4096 4096\nswitch – – 1024 4096 4096\n",
+		"port fcoe role fcoe vlans enodes max enodes max sessions max pending\n"+
+			"sw0 enode 2094 02:00:00:00:00:01,20:00:02:00:00:00:00:02 64 256 256\n"+
+			"sw1 fcf 2094 – – – –\nsw2 trusted 2094 all 5 4096 4096\nswitch – – – 1024 4096 4096\n",
 		"FIP snooping knows a session from its login", "FCoE in VLANs without an instance is dropped.")
 	if out := check(t, "-c", readable(t, onePortFile)).Output.String(); strings.Contains(out, "fcoe") {
 		t.Errorf("a switch without FIP snooping:\n%s", out)
@@ -97,7 +98,8 @@ ports:
 `
 	const fcf = "00:11:22:33:44:55"
 	session := func(port, vn, enode string) state.FCoESession {
-		return state.FCoESession{VLAN: 2094, Port: port, ENode: enode, FCFPort: "sw1", VNPort: vn, FCF: fcf}
+		return state.FCoESession{VLAN: 2094, Port: port, ENode: enode, FCFPort: "sw1", VNPort: vn, FCF: fcf,
+			WWPN: "20:00:" + enode}
 	}
 	now := &state.Switch{
 		FCoE: &state.FCoE{Instances: []state.FCoEInstance{{Name: "FSB", VLAN: 2094, FCMap: "0EFC10"}},
@@ -129,6 +131,13 @@ ports:
 		{"another role", "{role: fcf}", "{role: trusted}", all("port sw1 has another role")},
 		{"no member", "sw0, speed: 1G, mtu: 2158", "sw0, speed: 1G, vlans: [1]",
 			[]snoop.Ending{{Sessions: 2, Why: "port sw0 is no longer in VLAN 2094"}}},
+		{"another host is listed", "sw2, speed: 1G, mtu: 2158", `sw2, speed: 1G, mtu: 2158, ` +
+			`fcoe: {enodes: ["02:00:00:00:00:04"]}`, one("enodes does not allow its host at port sw2")},
+		{"the WWPN is listed there", "sw2, speed: 1G, mtu: 2158", `sw2, speed: 1G, mtu: 2158, ` +
+			`fcoe: {enodes: ["20:00:02:00:00:00:00:03"]}`, nil},
+		{"the WWPN is listed elsewhere", "sw0, speed: 1G, mtu: 2158", `sw0, speed: 1G, mtu: 2158, ` +
+			`fcoe: {enodes: ["20:00:02:00:00:00:00:03", "02:00:00:00:00:01"]}`,
+			one("enodes does not allow its host at port sw2")},
 		{"no SPMA", "spma: true", "spma: false", one("spma is off in VLAN 2094")},
 	} {
 		of := strings.Replace(text, "vlan: 2094", "vlan: 2094, spma: true", 1)
@@ -143,6 +152,12 @@ ports:
 			t.Errorf("%s: %+v, %v, want %+v", test.name, got, err, test.want)
 		}
 	}
+}
+
+// TestCheckBeginnings: snooping begins in VLANs that had none.
+func TestCheckBeginnings(t *testing.T) {
+	const text = fsb + "ports: [{device: sw0, speed: 1G, mtu: 2158}]\n"
+	now := &state.Switch{FCoE: &state.FCoE{Instances: []state.FCoEInstance{{VLAN: 2094}}}}
 	for _, test := range []struct {
 		now  *state.Switch
 		want int

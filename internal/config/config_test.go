@@ -94,7 +94,7 @@ func TestDefaults(t *testing.T) {
 			ETSName: "default", QoSName: "default", ETS: &builtInETS, QoS: &builtInQoS,
 			FlowControl: FlowPFC, Metres: 100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3,
 			Mode: Auto, TX: TXAuto, LLDP: LLDPBoth, DCBX: PortDCBX{Version: DCBXOff, Role: Manual},
-			FCoE: PortFCoE{Role: FCoEENode, MaxENodes: 64, MaxSessions: 256, MaxPending: 256},
+			FCoE: PortFCoE{Role: FCoEENode, ENodes: []ENode{}, MaxENodes: 64, MaxSessions: 256, MaxPending: 256},
 			Peer: -1, Headroom: 16030 * 2048, Parts: 1, Refresh: 32767, ControlAhead: 1,
 		}},
 	}
@@ -236,7 +236,8 @@ ports:
     default_cos: 5
     lldp: rxtx
     dcbx: {version: cee, role: upstream, willing: [app]}
-    fcoe: {role: trusted, max_enodes: 7, max_sessions: 8, max_pending: 9}
+    fcoe: {role: trusted, enodes: [2000.1b21.d9d5.7001, 00-1b-21-d9-d5-71], max_enodes: 7, max_sessions: 8,
+      max_pending: 9}
   - {device: sw1, speed: 500M, mode: copy, tx: resident, link: access, pvid: 7, lldp: tx, fcoe: {role: vnp}}
   - {device: sw2, speed: 400G, dcbx: {version: auto, role: upstream}, vlans: [1-249, 251-4094]}
   - {device: sw3, speed: 0.1G, vlans: [1-249, 251-4094], fcoe: {role: trusted}}
@@ -266,6 +267,9 @@ var (
 )
 
 // The FIP snooping of everything.
+var enodes = []ENode{{WWPN: [8]byte{0x20, 0, 0x1b, 0x21, 0xd9, 0xd5, 0x70, 1}},
+	{MAC: MAC{0, 0x1b, 0x21, 0xd9, 0xd5, 0x71}}}
+
 var fcoe = FCoE{MaxFCFs: 2, MaxENodes: 100, MaxSessions: 200, MaxPending: 50, Instances: []FCoEInstance{
 	{Name: "a", VLAN: 250, FCMap: 0x0efc1d, FCFs: []MAC{{0, 0x11, 0x22, 0x33, 0x44, 0x55}}, AgeMultiplier: 3.7,
 		SPMA: true},
@@ -298,7 +302,7 @@ func TestEveryKey(t *testing.T) {
 	qos := roceDomain()
 	port := Port{ // what all ports but the first have in common
 		MTU: 1500, PeerMTU: 1500, Link: Transparent, VLANs: []VLANRange{{1, 249}, {251, 4094}}, PVID: 1, STag: STagDrop,
-		FCoE:        PortFCoE{Role: FCoEENode, MaxENodes: 64, MaxSessions: 200, MaxPending: 50},
+		FCoE:        PortFCoE{Role: FCoEENode, ENodes: []ENode{}, MaxENodes: 64, MaxSessions: 200, MaxPending: 50},
 		FlowControl: FlowOff, LLDP: LLDPBoth, DCBX: PortDCBX{Version: DCBXOff, Role: Manual}, PFC: 0x18, kept: 0x18,
 		Metres: 100, Medium: headroom.Fibre, Response: time.Millisecond, InFlight: 64e3, TX: TXAuto,
 		ETSName: "default", QoSName: "default", ETS: &builtInETS, QoS: &builtInQoS, Peer: -1, Refresh: 400,
@@ -310,7 +314,7 @@ func TestEveryKey(t *testing.T) {
 	sw2.LinkSpeed, sw3.LinkSpeed = 400e9, 1e8
 	sw3.Device, sw3.Speed, sw3.Mode, sw3.Worker = "sw3", 1e8, Auto, 1
 	sw1.LLDP, sw1.FCoE.Role = LLDPTransmit, FCoEFCF
-	sw3.FCoE = PortFCoE{Role: FCoETrusted, MaxENodes: 100, MaxSessions: 200, MaxPending: 50}
+	sw3.FCoE = PortFCoE{Role: FCoETrusted, ENodes: []ENode{}, MaxENodes: 100, MaxSessions: 200, MaxPending: 50}
 	sw2.DCBX = PortDCBX{Version: DCBXAuto, Role: Upstream, Willing: []DCBXFeature{FeatureETS, FeatureApp}}
 	want := Config{
 		Workers: []int{4, 6},
@@ -351,7 +355,7 @@ func TestEveryKey(t *testing.T) {
 			InFlight: 32e3, Mode: ZeroCopy, TX: TXSocket, BusyPoll: true, Worker: 1, DefaultCoS: 5, Peer: -1,
 			Refresh: 400, LLDP: LLDPBoth, PFC: 0x18, kept: 0x18,
 			DCBX: PortDCBX{Version: DCBXCEE, Role: Upstream, Willing: []DCBXFeature{FeatureApp}},
-			FCoE: PortFCoE{Role: FCoETrusted, MaxENodes: 7, MaxSessions: 8, MaxPending: 9},
+			FCoE: PortFCoE{Role: FCoETrusted, ENodes: enodes, MaxENodes: 7, MaxSessions: 8, MaxPending: 9},
 		}, sw1, sw2, sw3},
 	}
 	got := values(mustParse(t, everything))

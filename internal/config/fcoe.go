@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"net"
 
 	"sluice/internal/config/scalar"
 )
@@ -43,7 +44,21 @@ const (
 // PortFCoE is FIP snooping on a port. The numbers are the maximum of each on the port.
 type PortFCoE struct {
 	Role                               FCoERole
+	ENodes                             []ENode // those that may log in here, and nowhere else; empty: all others
 	MaxENodes, MaxSessions, MaxPending int
+}
+
+// ENode names a host by its MAC address, or by the WWPN of a login; the other one is zero.
+type ENode struct {
+	MAC  MAC
+	WWPN [8]byte
+}
+
+func (e ENode) String() string {
+	if e.MAC != (MAC{}) {
+		return e.MAC.String()
+	}
+	return net.HardwareAddr(e.WWPN[:]).String()
 }
 
 // What ports that face hosts may have by default.
@@ -94,6 +109,9 @@ var portFCoEKeys = []key[PortFCoE]{
 	optional("role", "enode", "enode: the port faces hosts, which are not trusted; fcf or vnp: it faces FCFs; "+
 		"trusted: it faces another switch with FIP snooping",
 		choice(FCoEENode, FCoEFCF, fcoeVNP, FCoETrusted), func(p *PortFCoE) *FCoERole { return &p.Role }),
+	optional("enodes", "[]", "the hosts that may log in behind the port, each by its MAC address or the WWPN of a "+
+		"login; they can't log in behind ports that do not list them; empty: all hosts that no other port lists",
+		list(0, 1024, enode()), func(p *PortFCoE) *[]ENode { return &p.ENodes }),
 	optional("max_enodes", "", "the maximum number of ENodes behind the port that have logged in; "+
 		"default: 64; with role: trusted, that of the switch",
 		integer(1, maxFCoE), func(p *PortFCoE) *int { return &p.MaxENodes }),
@@ -200,6 +218,17 @@ func checkPortFCoE(d *decoder, f *FCoE, p *Port) {
 	x := &p.FCoE
 	if x.Role == fcoeVNP {
 		x.Role = FCoEFCF
+	}
+	if x.Role == FCoEFCF && len(x.ENodes) > 0 {
+		d.fail(&x.ENodes, fmt.Sprintf("port %s has enodes, which lists hosts, but its role is fcf", p.Device),
+			"remove enodes, or set role to enode or trusted")
+	}
+	firsts := make(map[ENode]*ENode)
+	for i := range x.ENodes {
+		if line, twice := repeated(d, firsts, &x.ENodes[i]); twice {
+			d.fail(&x.ENodes[i], fmt.Sprintf("ENode %v is already in enodes (line %d)", x.ENodes[i], line),
+				"list it once")
+		}
 	}
 	for _, limit := range []struct {
 		of               *int

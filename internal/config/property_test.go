@@ -217,7 +217,12 @@ func drawFCoE(t *rapid.T, c *Config) {
 		p.FCoE.Role = rapid.SampledFrom([]FCoERole{FCoEENode, FCoEFCF, FCoETrusted}).Draw(t, "role")
 		p.FCoE.MaxENodes, p.FCoE.MaxSessions = min(portENodes, c.FCoE.MaxENodes), min(portSessions, c.FCoE.MaxSessions)
 		p.FCoE.MaxPending = min(portPending, c.FCoE.MaxPending)
+		p.FCoE.ENodes = []ENode{}
 		if p.FCoE.Role != FCoEFCF {
+			for i := range rapid.Byte().Draw(t, "enodes") % 3 {
+				p.FCoE.ENodes = append(p.FCoE.ENodes, ENode{MAC: MAC{2, 0, 0, 0, 2, i}},
+					ENode{WWPN: [8]byte{0x10 + i, 0, 2, 0, 0, 0, 2, i}})
+			}
 			p.FCoE.MaxENodes, p.FCoE.MaxSessions = limit("max_enodes of a port"), limit("max_sessions of a port")
 			p.FCoE.MaxPending = limit("max_pending of a port")
 		}
@@ -379,8 +384,12 @@ func writePort(b *strings.Builder, p *Port) {
 	}
 	fmt.Fprintf(b, "}, fcoe: {role: %s", p.FCoE.Role)
 	if p.FCoE.Role != FCoEFCF {
-		fmt.Fprintf(b, ", max_enodes: %d, max_sessions: %d, max_pending: %d", p.FCoE.MaxENodes, p.FCoE.MaxSessions,
-			p.FCoE.MaxPending)
+		fmt.Fprintf(b, ", max_enodes: %d, max_sessions: %d, max_pending: %d, enodes: [", p.FCoE.MaxENodes,
+			p.FCoE.MaxSessions, p.FCoE.MaxPending)
+		for _, e := range p.FCoE.ENodes {
+			fmt.Fprintf(b, "%q, ", e.String())
+		}
+		b.WriteString("]")
 	}
 	b.WriteString("}}\n")
 }

@@ -64,7 +64,9 @@ func orWord[V any](text string, value V, c codec[V]) codec[V] {
 }
 
 // unicast reads a unicast MAC address.
-func unicast() codec[MAC] {
+func unicast() codec[MAC] { return single(unicastSyntax()) }
+
+func unicastSyntax() scalar.Syntax[MAC] {
 	s := &schema.Schema{
 		Type: "string",
 		Pattern: `^[0-9A-Fa-f][02468ACEace]` +
@@ -84,7 +86,31 @@ func unicast() codec[MAC] {
 		return MAC(address), ""
 	}
 	const remedy = "write a unicast address, such as 02:00:00:00:00:01"
-	return single(scalar.Syntax[MAC]{Schema: s, Remedy: remedy, Parse: parse})
+	return scalar.Syntax[MAC]{Schema: s, Remedy: remedy, Parse: parse}
+}
+
+// enode reads the name of an ENode. The first digit of a WWPN is its format (NAA), never 0.
+func enode() codec[ENode] {
+	mac := unicastSyntax()
+	s := schema.Either(mac.Schema, &schema.Schema{
+		Type: "string",
+		Pattern: `^[1-9A-Fa-f][0-9A-Fa-f]` +
+			`((:[0-9A-Fa-f]{2}){7}|(-[0-9A-Fa-f]{2}){7}|[0-9A-Fa-f]{2}(\.[0-9A-Fa-f]{4}){3})$`,
+		Form: "a WWPN",
+	})
+	parse := func(text string) (e ENode, problem string) {
+		switch name, err := net.ParseMAC(text); {
+		case err == nil && len(name) == len(e.MAC):
+			e.MAC, problem = mac.Parse(text)
+		case err == nil && len(name) == len(e.WWPN) && name[0] >= 0x10:
+			copy(e.WWPN[:], name)
+		default:
+			problem = "is neither a MAC address nor a WWPN"
+		}
+		return e, problem
+	}
+	const remedy = "write a MAC address, such as 02:00:00:00:00:01, or a WWPN, such as 20:00:02:00:00:00:00:01"
+	return single(scalar.Syntax[ENode]{Schema: s, Remedy: remedy, Parse: parse})
 }
 
 // vlanRange reads one VLAN, a range of them, or all.

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"encoding/binary"
 	"errors"
 	"net"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"sluice/internal/bridge"
 	"sluice/internal/config"
+	"sluice/internal/fcoe"
 	"sluice/internal/fcoe/fsb"
 	"sluice/internal/fcoe/snoop"
 	"sluice/internal/fcoe/store"
@@ -130,8 +132,13 @@ func FCoEParams(c *config.Config) snoop.Params {
 		for _, r := range of.VLANs {
 			vlans.AddRange(r.First, r.Last)
 		}
+		var enodes []snoop.ENodeName
+		for _, e := range of.FCoE.ENodes {
+			enodes = append(enodes, snoop.ENodeName{MAC: frame.MACFrom(e.MAC[:]),
+				WWPN: fcoe.WWN(binary.BigEndian.Uint64(e.WWPN[:]))})
+		}
 		p.Ports = append(p.Ports, snoop.Port{
-			Name: of.Device, Role: fcoeRoles[of.FCoE.Role], Member: vlans.Has,
+			Name: of.Device, Role: fcoeRoles[of.FCoE.Role], Member: vlans.Has, ENodes: enodes,
 			MaxENodes: of.FCoE.MaxENodes, MaxLinks: of.FCoE.MaxSessions, MaxPending: of.FCoE.MaxPending,
 		})
 	}

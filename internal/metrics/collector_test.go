@@ -220,7 +220,7 @@ func TestFCoE(t *testing.T) {
 		}
 	}
 	for prefix, want := range map[string]int{
-		"sluice_fip_refused_frames_total{": 15 + 14 + 14, "sluice_fcoe_port_info{": 3,
+		"sluice_fip_refused_frames_total{": 16 + 15 + 15, "sluice_fcoe_port_info{": 3,
 		"sluice_fcoe_ended_sessions_total{": 6 + 5, `sluice_fip_received_frames_total{`: 3,
 		`sluice_dropped_frames_total{device="` + deviceName(2): 4,
 		`sluice_dropped_frames_total{device="` + deviceName(3): 0,

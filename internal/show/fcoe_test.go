@@ -82,7 +82,7 @@ func restarted() *state.Switch {
 		f.Sessions[i].ExpiresInNS, f.Sessions[i].Restored = f.FCFs[0].ExpiresInNS, i != 1
 	}
 	f.ENodes[0].ExpiresInNS = 0
-	r.Ports[1].FCoE.Sessions.Limit = 2
+	r.Ports[1].FCoE.Sessions.Limit, r.Ports[1].FCoE.Listed = 2, 5
 	r.Ports[1].FCoE.Refusals = append(r.Ports[1].FCoE.Refusals, state.FCoERefusal{Reason: "session_limit", Frames: 7})
 	return r
 }

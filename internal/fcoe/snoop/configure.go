@@ -7,14 +7,16 @@ import (
 	"slices"
 
 	"sluice/internal/fcoe"
+	"sluice/internal/frame"
 )
 
 // Configure changes over to other parameters. What still fits them stays; the rest ends: what is at
 // a port that leaves, has another role or is no longer a member of the VLAN, all of an instance
 // that leaves or has another FC-MAP, FCFs that are no longer allowed, hosts with the address of an
-// FCF that is, and server-provided addresses if SPMA no longer is. Ports are told apart by name,
-// instances by VLAN. Lower limits end nothing. Configure returns how many virtual links have ended.
-// An error says which parameter is invalid; then nothing has changed.
+// FCF that is, logins that Port.ENodes does not allow, and server-provided addresses if SPMA no
+// longer is. Ports are told apart by name, instances by VLAN. Lower limits end nothing. Configure
+// returns how many virtual links have ended. An error says which parameter is invalid; then nothing
+// has changed.
 func (s *System) Configure(now int64, p Params) (ended int, err error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -36,7 +38,7 @@ func (s *System) Configure(now int64, p Params) (ended int, err error) {
 		at.MaxENodes, at.MaxLinks, at.MaxPending = one.MaxENodes, one.MaxLinks, one.MaxPending
 		ports = append(ports, at)
 	}
-	s.params, s.ports, s.instances = p, ports, next.instances
+	s.params, s.ports, s.setup = p, ports, next
 	s.next = now // the time after which something is forgotten may be another one
 	return ended, nil
 }
@@ -72,11 +74,12 @@ func (s *System) Ending(p Params) (all []Ending, err error) {
 // setup is Params to be looked things up in.
 type setup struct {
 	instances map[uint16]*Instance
-	ports     map[string]*Port
+	named     map[string]*Port
+	listed    map[ENodeName]bool // by some port
 }
 
 func newSetup(p Params) (*setup, error) {
-	s := &setup{map[uint16]*Instance{}, map[string]*Port{}}
+	s := &setup{map[uint16]*Instance{}, map[string]*Port{}, map[ENodeName]bool{}}
 	if len(p.Instances) > 0 && min(p.MaxFCFs, p.MaxENodes, p.MaxLinks, p.MaxPending) < 1 {
 		return nil, errors.New("a limit of the switch is below 1: allow at least one FCF, ENode, session and login")
 	}
@@ -94,7 +97,7 @@ func newSetup(p Params) (*setup, error) {
 	for i := range p.Ports {
 		one := &p.Ports[i]
 		switch {
-		case s.ports[one.Name] != nil:
+		case s.named[one.Name] != nil:
 			return nil, fmt.Errorf("two ports have the name %s: give each its own", one.Name)
 		case one.Role > Trusted || one.Member == nil:
 			return nil, fmt.Errorf("port %s has no role or no VLANs: set both", one.Name)
@@ -102,7 +105,10 @@ func newSetup(p Params) (*setup, error) {
 			return nil, fmt.Errorf("a limit of port %s is below 1: allow at least one ENode, session and login",
 				one.Name)
 		}
-		s.ports[one.Name] = one
+		s.named[one.Name] = one
+		for _, name := range one.ENodes {
+			s.listed[name] = true
+		}
 	}
 	return s, nil
 }
@@ -133,7 +139,7 @@ func (s *System) endMisfits(now int64, next *setup) {
 		}
 	}
 	for _, l := range s.logins {
-		if next.misfitHost(l.fcf, l.port, l.address) != "" {
+		if next.misfitHost(l.fcf, l.port, l.address, l.wwpn, l.wanted) != "" {
 			s.endLogin(l)
 		}
 	}
@@ -146,7 +152,7 @@ func (s *System) endMisfits(now int64, next *setup) {
 
 // misfitPort says why what is behind a port in a VLAN does not fit the parameters; empty: it does.
 func (s *setup) misfitPort(p *port, vid uint16) string {
-	switch next := s.ports[p.Name]; {
+	switch next := s.named[p.Name]; {
 	case next == nil:
 		return fmt.Sprintf("port %s is removed", p.Name)
 	case !next.Member(vid):
@@ -169,16 +175,41 @@ func (s *setup) misfitFCF(f *fcf) string {
 	return s.misfitPort(f.port, f.vid)
 }
 
-func (s *setup) misfitHost(f *fcf, p *port, host address) string {
+func (s *setup) misfitHost(f *fcf, p *port, host address, wwpn fcoe.WWN, spma frame.MAC) string {
 	why := cmp.Or(s.misfitFCF(f), s.misfitPort(p, host.vid))
-	if why == "" && slices.Contains(s.instances[host.vid].FCFs, host.mac) {
-		return fmt.Sprintf("%v, the address of a host, is in fcfs", host.mac)
+	switch {
+	case why != "":
+	case slices.Contains(s.instances[host.vid].FCFs, host.mac):
+		why = fmt.Sprintf("%v, the address of a host, is in fcfs", host.mac)
+	case !s.admits(p, host.mac, wwpn, spma):
+		why = fmt.Sprintf("enodes does not allow its host at port %s", p.Name)
 	}
 	return why
 }
 
+// admits reports whether an ENode may log in behind a port, and have an SPMA there; 0: none. Nobody
+// can take the place of a listed host while its link is down: who uses one of its names has to be
+// behind a port that lists it.
+func (s *setup) admits(p *port, mac frame.MAC, wwpn fcoe.WWN, spma frame.MAC) bool {
+	list := s.named[p.Name].ENodes
+	admitted := len(list) == 0
+	for _, name := range []ENodeName{{MAC: mac}, {WWPN: wwpn}, {MAC: spma}} {
+		switch {
+		case slices.Contains(list, name):
+			admitted = true
+		case s.listed[name]:
+			return false
+		}
+	}
+	return admitted
+}
+
 func (s *setup) misfitLink(l *link) string {
-	why := s.misfitHost(l.enode.fcf, l.enode.port, l.enode.address)
+	var spma frame.MAC
+	if l.server {
+		spma = l.mac
+	}
+	why := s.misfitHost(l.enode.fcf, l.enode.port, l.enode.address, l.wwpn, spma)
 	switch i := s.instances[l.vid]; {
 	case why != "":
 		return why

@@ -123,6 +123,9 @@ func (s *System) judgeLogin(m *message, l *login) Reason {
 	if m.Flags&fcoe.SP != 0 {
 		l.wanted = m.MAC
 	}
+	if !s.admits(l.port, l.mac, l.wwpn, l.wanted) {
+		return ENodeNotAllowed
+	}
 	e := s.enodes[l.pair]
 	if m.Service == fcoe.DescFDISC && e == nil {
 		return NoFLOGI

@@ -165,6 +165,12 @@ func TestConfigure(t *testing.T) {
 		{"an FCF port leaves the VLAN", func(p *Params) {
 			p.Ports[3].Member = func(vid uint16) bool { return vid == lan }
 		}, []fcoe.FCID{idD}},
+		{"the host of a port is listed there", func(p *Params) { p.Ports[0].ENodes = []ENodeName{{MAC: hostA}} }, all},
+		{"another one is", func(p *Params) { p.Ports[0].ENodes = []ENodeName{{MAC: hostB}} }, nil},
+		{"one WWPN of a host is", func(p *Params) { p.Ports[0].ENodes = []ENodeName{{WWPN: wwpn(hostA, 2)}} },
+			[]fcoe.FCID{idB, idC, idD}},
+		{"a host is listed elsewhere", func(p *Params) { p.Ports[2].ENodes = []ENodeName{{MAC: hostA}} },
+			[]fcoe.FCID{idC, idD}},
 		{"FCoE is off", func(p *Params) { *p = Params{Ports: []Port{{Name: "e1", Member: p.Ports[0].Member}}} }, nil},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -329,6 +335,18 @@ func TestRestoreLeavesOut(t *testing.T) {
 				t.Errorf("%d restored, left out: %s; want %d, and %q", restored, all, len(c.left), c.reasons)
 			}
 		})
+	}
+}
+
+// TestRestoreListed: of a host, only the sessions are restored that the list of its port allows.
+func TestRestoreListed(t *testing.T) {
+	p := params()
+	p.Ports[0].ENodes = []ENodeName{{WWPN: wwpn(hostA, 1)}}
+	old := loggedIn(t)
+	b, restored, leftOut := restart(t, p, 0, old.Save(old.now))
+	b.wantLinks(idA)
+	if restored != 1 || len(leftOut) != 1 || !strings.HasSuffix(leftOut[0], "it does not fit the configuration") {
+		t.Errorf("%d restored, left out: %v", restored, leftOut)
 	}
 }
 

@@ -214,6 +214,55 @@ func TestOXIDOfAnotherPort(t *testing.T) {
 	}
 }
 
+// TestListedENodes: a list admits hosts by MAC address or WWPN, and no other port admits them, so
+// that nobody takes their place while their link is down. A name of one kind is none of the other.
+func TestListedENodes(t *testing.T) {
+	const name fcoe.WWN = 0x2000_0200_0000_0c01
+	with := func(f sent, name fcoe.WWN) sent { f.ELS.Port = name; return f }
+	b := newBench(t)
+	p := params()
+	p.Ports[0].ENodes = []ENodeName{{MAC: hostA}, {WWPN: name}}
+	p.Ports[5].ENodes = []ENodeName{{WWPN: name}}
+	b.configure(p)
+	b.pass(advertisement("f1", fcfA), "e1", "e2", "e3", "t")
+	for _, c := range []struct {
+		frame  sent
+		reason Reason
+	}{
+		{flogi("e1", hostA, fcfA, 1), Passed},
+		{flogi("e1", hostB, fcfA, 1), ENodeNotAllowed},
+		{with(flogi("e1", hostB, fcfA, 1), name), Passed},
+		{with(flogi("e1", hostB, fcfA, 1), fcoe.WWN(hostA)), ENodeNotAllowed},
+		{flogi("e2", hostA, fcfA, 1), ENodeNotAllowed},
+		{flogi("e2", hostB, fcfA, 1), Passed},
+		{with(flogi("e2", hostB, fcfA, 1), name), ENodeNotAllowed},
+		{with(flogi("e2", hostB, fcfA, 1), fcoe.WWN(hostA)), Passed},
+		{with(flogi("t", hostB, fcfA, 1), name), Passed},
+		{with(flogi("t", hostA, fcfA, 1), name), ENodeNotAllowed},
+		{flogi("t", hostB, fcfA, 1), ENodeNotAllowed},
+		{solicitation("e2", hostA), Passed}, // it binds nothing
+	} {
+		if v := b.receive(c.frame); v.Reason != c.reason {
+			t.Errorf("%s from %s: %v, want %v", c.frame.Describe(), c.frame.port, v.Reason, c.reason)
+		}
+	}
+	spma := func(port string, wanted frame.MAC) sent {
+		f := flogi(port, hostB, fcfA, 2)
+		f.Flags, f.MAC = fcoe.FP|fcoe.SP, wanted
+		return f
+	}
+	b.want(spma("e2", hostA), ENodeNotAllowed) // it would bind the address
+	b.pass(spma("e2", hostB), "f1")
+	b.pass(spma("e1", hostA), "f1")
+	b.run(20 * sec)
+	b.pass(advertisement("f1", fcfA), "e1", "e2", "e3", "t")
+	b.logIn("e2", hostB, "f1", fcfA, idC)
+	b.want(with(fdisc("e2", hostB, fcfA, 9), name), ENodeNotAllowed)
+	if r := b.ReportPort(b.now, "e1"); r.Listed != 2 || b.ReportPort(b.now, "e2").Listed != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestAddressOfAnFCF: an FCF is bound to its port until it is gone; a server can't have its
 // address, and loses it if it was first.
 func TestAddressOfAnFCF(t *testing.T) {
@@ -591,7 +640,25 @@ func TestSPMA(t *testing.T) {
 	if b.ended("e1", Reassigned) != 1 || b.ended("e2", LoggedInAgain) != 1 {
 		t.Errorf("%v, %v", b.port("e1").counts.ended, b.port("e2").counts.ended)
 	}
-	p := params()
+	six := ask("e2", hostB, nobody, 6)
+	b.pass(six, "f1")
+	b.pass(grant(six, idB, nobody), "e2")
+	b.pass(ask("e1", hostA, nobody+1, 7), "f1")
+	p, waiting := params(), len(b.logins)
+	p.Ports[2].ENodes = []ENodeName{{MAC: nobody + 1}}
+	if ended := b.configure(p); ended != 0 || len(b.logins) != waiting-1 {
+		t.Errorf("%d ended, %d of %d logins left, of which one wants an SPMA that is listed elsewhere", ended,
+			len(b.logins), waiting)
+	}
+	p = params()
+	p.Ports[2].ENodes = []ENodeName{{MAC: nobody}}
+	if ended := b.configure(p); ended != 1 {
+		t.Errorf("%d ended whose SPMA is listed elsewhere", ended)
+	}
+	seven := ask("e2", hostB, hostB, 8)
+	b.pass(seven, "f1")
+	b.pass(grant(seven, idB, hostB), "e2")
+	p = params()
 	p.Instances[1].SPMA = false
 	if ended := b.configure(p); ended != 1 {
 		t.Errorf("%d ended without SPMA", ended)

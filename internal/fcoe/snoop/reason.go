@@ -11,37 +11,38 @@ const Passed = Reason(fcoe.OK)
 
 // The reasons besides those of fcoe.Problem.
 const (
-	BadHeader      = Reason(fcoe.Problems) + iota // the Ethernet header is not one of FIP
-	VN2VN                                         // FIP between ENodes without an FCF
-	WrongVLAN                                     // not an FCoE VLAN, and no VLAN discovery; or not a VLAN of the port
-	RogueFCF                                      // what only an FCF sends, from an ENode port
-	RogueENode                                    // what only an ENode sends, from an FCF port
-	Unsupported                                   // ELP
-	BadSource                                     // a source address that its sender must not have
-	FCFAddress                                    // an ENode has the address of an FCF
-	ENodeConflict                                 // an ENode has an address that is bound to another port
-	BadDestination                                // a destination that the operation must not have
-	UnknownFCF                                    // no such FCF is known, or not at this port
-	FCFConflict                                   // an advertisement with the address of an FCF at another port
-	FCFNotAllowed                                 // an advertisement of an FCF that is not in the list of the instance
-	FCMapMismatch                                 // an advertisement with another FC-MAP than the instance
-	BadLogin                                      // a login whose S_ID is not 0 or whose D_ID is not FFFFFE
-	NoFLOGI                                       // an FDISC of an ENode that has no virtual link to the FCF
-	NoLink                                        // a keep-alive or LOGO without its ENode or virtual link
-	NoRequest                                     // a reply that no ENode waits for
-	NotFPMA                                       // an accept that grants no FPMA, and no SPMA that was asked for
-	FPMAMismatch                                  // the FPMA granted is not FC-MAP and FC_ID
-	BadFCID                                       // an accept whose FC_ID is not from 010000 to EFFFFF
-	FPMAConflict                                  // the address granted belongs to a virtual link of another FCF
-	SPMAConflict                                  // the SPMA granted is in use, or no address for a VN_Port
-	BadName                                       // clear virtual links with another switch name than the FCF's
-	FCFLimit                                      // no room for a further FCF
-	ENodeLimit                                    // no room for a further ENode
-	SessionLimit                                  // no room for a further virtual link
-	PendingLimit                                  // no room for a further login or logout without a reply
-	NoEgress                                      // no other port is to have the frame, or none that is up
-	Congested                                     // see System.Undelivered
-	Reasons                                       // how many there are
+	BadHeader       = Reason(fcoe.Problems) + iota // the Ethernet header is not one of FIP
+	VN2VN                                          // FIP between ENodes without an FCF
+	WrongVLAN                                      // not an FCoE VLAN, and no VLAN discovery; or not a VLAN of the port
+	RogueFCF                                       // what only an FCF sends, from an ENode port
+	RogueENode                                     // what only an ENode sends, from an FCF port
+	Unsupported                                    // ELP
+	BadSource                                      // a source address that its sender must not have
+	FCFAddress                                     // an ENode has the address of an FCF
+	ENodeConflict                                  // an ENode has an address that is bound to another port
+	ENodeNotAllowed                                // a login that Port.ENodes does not allow at this port
+	BadDestination                                 // a destination that the operation must not have
+	UnknownFCF                                     // no such FCF is known, or not at this port
+	FCFConflict                                    // an advertisement with the address of an FCF at another port
+	FCFNotAllowed                                  // an advertisement of an FCF that is not in the list of the instance
+	FCMapMismatch                                  // an advertisement with another FC-MAP than the instance
+	BadLogin                                       // a login whose S_ID is not 0 or whose D_ID is not FFFFFE
+	NoFLOGI                                        // an FDISC of an ENode that has no virtual link to the FCF
+	NoLink                                         // a keep-alive or LOGO without its ENode or virtual link
+	NoRequest                                      // a reply that no ENode waits for
+	NotFPMA                                        // an accept that grants no FPMA, and no SPMA that was asked for
+	FPMAMismatch                                   // the FPMA granted is not FC-MAP and FC_ID
+	BadFCID                                        // an accept whose FC_ID is not from 010000 to EFFFFF
+	FPMAConflict                                   // the address granted belongs to a virtual link of another FCF
+	SPMAConflict                                   // the SPMA granted is in use, or no address for a VN_Port
+	BadName                                        // clear virtual links with another switch name than the FCF's
+	FCFLimit                                       // no room for a further FCF
+	ENodeLimit                                     // no room for a further ENode
+	SessionLimit                                   // no room for a further virtual link
+	PendingLimit                                   // no room for a further login or logout without a reply
+	NoEgress                                       // no other port is to have the frame, or none that is up
+	Congested                                      // see System.Undelivered
+	Reasons                                        // how many there are
 )
 
 // weight is what a refusal, or the end of a virtual link, means to an operator.
@@ -60,7 +61,8 @@ var reasons = [Reasons]struct {
 	BadHeader: {"bad_header", everyday}, VN2VN: {"vn2vn", everyday}, WrongVLAN: {"wrong_vlan", everyday},
 	RogueFCF: {"rogue_fcf", serious}, RogueENode: {"rogue_enode", serious}, Unsupported: {"unsupported", everyday},
 	BadSource: {"bad_source", everyday}, FCFAddress: {"fcf_address", serious},
-	ENodeConflict: {"enode_conflict", serious}, BadDestination: {"bad_destination", everyday},
+	ENodeConflict:   {"enode_conflict", serious},
+	ENodeNotAllowed: {"enode_not_allowed", serious}, BadDestination: {"bad_destination", everyday},
 	UnknownFCF: {"unknown_fcf", everyday}, FCFConflict: {"fcf_conflict", serious},
 	FCFNotAllowed: {"fcf_not_allowed", serious}, FCMapMismatch: {"fc_map_mismatch", serious},
 	BadLogin: {"bad_login", everyday}, NoFLOGI: {"no_flogi", everyday}, NoLink: {"no_session", hindrance},
@@ -98,7 +100,7 @@ const (
 	ENodeExpired               // the ENode has stopped sending keep-alives
 	LinkExpired                // the VN_Port has stopped sending keep-alives
 	PortDown                   // one of its two ports went down
-	Reconfigured               // a change of ports, roles, VLANs, FC-MAP, allowed FCFs or SPMA
+	Reconfigured               // a change of ports, roles, VLANs, FC-MAP, allowed FCFs or ENodes, or SPMA
 	LoggedInAgain              // a further FLOGI of the ENode to the FCF, accepted
 	Reassigned                 // the FCF has given its address to another login
 	TakenByFCF                 // an FCF has the ENode's address

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 
 	"sluice/internal/fcoe"
 	"sluice/internal/frame"
@@ -165,9 +166,10 @@ func Reported(now *state.Switch) *System {
 	}
 	for i := range known.Sessions {
 		r := &known.Sessions[i]
+		wwpn, _ := strconv.ParseUint(strings.ReplaceAll(r.WWPN, ":", ""), 16, 64)
 		e := &enode{pair: pair{address: parseAddress(r.VLAN, r.ENode)}, port: s.port(r.Port),
 			fcf: s.fcfs[parseAddress(r.VLAN, r.FCF)]}
-		l := &link{address: parseAddress(r.VLAN, r.VNPort), enode: e}
+		l := &link{address: parseAddress(r.VLAN, r.VNPort), enode: e, wwpn: fcoe.WWN(wwpn)}
 		if e.port != nil && e.fcf != nil { // otherwise the session began or ended while the state was read
 			l.server = uint32(l.mac>>24) != e.fcf.fabric.FCMap
 			s.links[l.address] = l
@@ -205,7 +207,8 @@ func (s *System) ReportPort(now int64, port string) *state.PortFCoE {
 	}
 	n := &p.counts
 	r := &state.PortFCoE{
-		Role: p.Role.String(), ENodes: state.FCoETable{Used: p.enodes, Limit: p.MaxENodes},
+		Role: p.Role.String(), Listed: len(s.named[port].ENodes),
+		ENodes:   state.FCoETable{Used: p.enodes, Limit: p.MaxENodes},
 		Sessions: state.FCoETable{Used: p.links, Limit: p.MaxLinks}, Received: n.received, Forwarded: n.forwarded,
 		Accepted: n.accepted, Rejected: n.rejected, Unanswered: n.unanswered,
 		Refusals: []state.FCoERefusal{}, Endings: []state.FCoEEnding{},

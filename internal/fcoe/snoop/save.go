@@ -126,11 +126,10 @@ func (s *System) restoreFCF(now, elapsed int64, from *SavedFCF) (why string) {
 	var ok, ok2 bool
 	f.refreshed, ok = aged(now, elapsed, from.Refreshed)
 	f.since, ok2 = aged(now, elapsed, from.Since)
-	is, err := newSetup(s.params)
 	switch {
-	case err != nil || !ok || !ok2:
+	case !ok || !ok2:
 		return "its ages are not valid"
-	case f.port == nil || f.port.Role == ENode || is.misfitFCF(f) != "" || !s.usable(f.vid, f.mac):
+	case f.port == nil || f.port.Role == ENode || s.misfitFCF(f) != "" || !s.usable(f.vid, f.mac):
 		return "it does not fit the configuration"
 	case s.fcfs[f.address] != nil || s.claims[f.address] != nil:
 		return "its address is in use"
@@ -165,6 +164,8 @@ func (s *System) restoreLink(now, elapsed int64, from *SavedLink, of *SavedENode
 		return "its ages are not valid"
 	case s.judgeAddress(l) != Passed:
 		return "its address or FC_ID is not valid"
+	case s.misfitLink(l) != "":
+		return "it does not fit the configuration"
 	case s.links[l.address] != nil:
 		return "its address is in use"
 	case s.room(e.port, known, nil) != Passed:

@@ -64,18 +64,27 @@ type Port struct {
 	Role Role
 	// Member reports whether the port is a member of a VLAN, an FCoE VLAN or another one.
 	Member func(vid uint16) bool
+	// ENodes are those that may log in behind the port, and behind no port that does not list them;
+	// empty: all that no other port lists.
+	ENodes []ENodeName
 	// What there may be of ENodes behind the port, 1 or more each, besides the limits of the
 	// switch.
 	MaxENodes, MaxLinks, MaxPending int
 }
 
+// ENodeName is the MAC address of an ENode, or the WWPN of a login; the other one is 0.
+type ENodeName struct {
+	MAC  frame.MAC
+	WWPN fcoe.WWN
+}
+
 // System is the FIP snooping of a switch. Any goroutine may call its methods.
 type System struct {
-	lock      sync.Mutex
-	log       *slog.Logger
-	params    Params
-	ports     []*port // in the order of params
-	instances map[uint16]*Instance
+	lock   sync.Mutex
+	log    *slog.Logger
+	params Params
+	*setup         // of params
+	ports  []*port // in their order
 
 	tables
 	next    int64  // time at which something expires or is to be logged, or earlier
@@ -115,7 +124,7 @@ type refusal struct {
 
 // New returns a System without ports.
 func New(log *slog.Logger) *System {
-	return &System{log: log, tables: newTables(), next: never}
+	return &System{log: log, setup: &setup{}, tables: newTables(), next: never}
 }
 
 // port returns the port of a name, or nil.
