@@ -144,6 +144,7 @@ func TestConfigure(t *testing.T) {
 		{"another name, multiplier, limits", func(p *Params) {
 			p.Instances[0].Name, p.Instances[0].AgeTenths = "x", 50
 			p.MaxFCFs, p.MaxENodes, p.MaxLinks, p.MaxPending = 1, 1, 1, 1
+			p.Ports[0].MaxENodes, p.Ports[0].MaxLinks, p.Ports[0].MaxPending = 1, 1, 1
 		}, all},
 		{"the FC-MAP said in full", func(p *Params) { p.Instances[0].FCMap = fcoe.DefaultFCMap }, all},
 		{"another instance leaves", func(p *Params) { p.Instances = p.Instances[:1] }, all},
@@ -191,10 +192,20 @@ func TestConfigure(t *testing.T) {
 	}
 }
 
+// TestConfigureEnds: the first and last VLAN and FC-MAP are allowed.
+func TestConfigureEnds(t *testing.T) {
+	b := newBench(t)
+	p := params()
+	p.Instances[0].VLAN, p.Instances[0].FCMap = 1, 0x0efc00
+	p.Instances[1].VLAN, p.Instances[1].FCMap = 4094, 0x0efcff
+	b.configure(p)
+}
+
 // TestConfigureErrors: parameters that can't be right are refused, and nothing changes.
 func TestConfigureErrors(t *testing.T) {
 	for want, change := range map[string]func(p *Params){
-		"limit of the switch":     func(p *Params) { p.MaxPending = 0 },
+		"limit of the switch is":  func(p *Params) { p.MaxPending = 0 },
+		"a limit of the switch":   func(p *Params) { p.MaxFCFs, p.Instances = 0, p.Instances[:1] },
 		"limit of port e1":        func(p *Params) { p.Ports[0].MaxLinks = 0 },
 		"have the name e1":        func(p *Params) { p.Ports[1].Name = "e1" },
 		"no role":                 func(p *Params) { p.Ports[0].Role = 3 },
@@ -338,6 +349,16 @@ func TestRestoreLeavesOut(t *testing.T) {
 	}
 }
 
+// TestRestoreExpiredFCF: an FCF whose time is just over is left out, with its sessions.
+func TestRestoreExpiredFCF(t *testing.T) {
+	saved := loggedIn(t).Save(0)
+	saved.FCFs[0].Refreshed = 20100 * ms
+	b, restored, leftOut := restart(t, params(), 0, saved)
+	if b.wantLinks(); restored != 0 || len(leftOut) != 3 {
+		t.Errorf("%d restored, left out: %v", restored, leftOut)
+	}
+}
+
 // TestRestoreListed: of a host, only the sessions are restored that the list of its port allows.
 func TestRestoreListed(t *testing.T) {
 	p := params()
@@ -388,6 +409,9 @@ func TestUndelivered(t *testing.T) {
 		b.Undelivered("e1", Congested)
 	}
 	b.check()
+	if r := b.ReportPort(b.now, "e1"); r.Forwarded != 0 || r.Refused != before.Forwarded {
+		t.Errorf("%+v", r)
+	}
 	if b.ReportPort(b.now, "e9") != nil {
 		t.Error("a port that is not configured has a report")
 	}
@@ -417,6 +441,9 @@ func TestLog(t *testing.T) {
 		{2, `msg="FIP frames refused" port=e2 reason=rogue_fcf frames=1000`},
 		{1, `msg="FIP frames refused" port=e2 reason=rogue_fcf frames=999`},
 		{1, `level=WARN msg="FCoE session ended" port=e1 vlan=2094 vn_port=0e:fc:00:01:02:03`},
+		{0, "frames=0"},
+		{0, "times=0"},
+		{0, "sessions=0"},
 		{2, "why=enode_expired"},
 		{1, `msg="FCF is gone" port=f2 vlan=2094 fcf=02:00:00:fc:f0:02 why=fcf_expired`},
 	} {
@@ -436,6 +463,17 @@ func TestLog(t *testing.T) {
 		`"FCoE sessions ended" port=e2 sessions=83`} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no line with %s in\n%s", want, text.String())
+		}
+	}
+}
+
+// TestLimiter: an interval is over when its 10 s are, and not 1 ns before.
+func TestLimiter(t *testing.T) {
+	for after, want := range map[int64]bool{logInterval - 1: false, logInterval: true} {
+		var s System
+		var l limiter
+		if first, again := s.allow(5, &l, 1), s.allow(5+after, &l, 1); !first || again != want {
+			t.Errorf("a line: %v, and one %d ns later: %v, want %v", first, after, again, want)
 		}
 	}
 }

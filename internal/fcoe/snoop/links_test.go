@@ -96,6 +96,9 @@ func TestLogout(t *testing.T) {
 	if n := b.ended("e1", LoggedOut); n != 2 {
 		t.Errorf("%d logged out", n)
 	}
+	if r := b.ReportPort(b.now, "e1"); r.Rejected != 0 { // it counts logins
+		t.Errorf("%d rejected", r.Rejected)
+	}
 }
 
 // TestLogoutOfALinkGivenAgain: a LOGO that is accepted late ends no newer link with its address.
@@ -125,6 +128,9 @@ func TestFLOGIAgain(t *testing.T) {
 	b.wantLinks(idA, idD)
 	if n := b.ended("e1", LoggedInAgain); n != 2 {
 		t.Errorf("%d ended", n)
+	}
+	if r := b.ReportPort(b.now, "e1"); r.Rejected != 1 {
+		t.Errorf("%d rejected", r.Rejected)
 	}
 }
 
@@ -260,6 +266,19 @@ func TestListedENodes(t *testing.T) {
 	b.want(with(fdisc("e2", hostB, fcfA, 9), name), ENodeNotAllowed)
 	if r := b.ReportPort(b.now, "e1"); r.Listed != 2 || b.ReportPort(b.now, "e2").Listed != 0 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestFCIDs: an FCF gives the FC_IDs of the domains 01 to EF, and no others.
+func TestFCIDs(t *testing.T) {
+	for id, reason := range map[fcoe.FCID]Reason{0x00ffff: BadFCID, 0x010000: Passed, 0xefffff: Passed,
+		0xf00000: BadFCID} {
+		b := loggedIn(t)
+		request := flogi("e2", hostB, fcfA, 1)
+		b.pass(request, "f1")
+		if v := b.receive(accept("f1", request, id)); v.Reason != reason {
+			t.Errorf("FC_ID %v: %v, want %v", id, v.Reason, reason)
+		}
 	}
 }
 
@@ -421,8 +440,9 @@ func TestLongestPeriod(t *testing.T) {
 		b.now = math.MaxInt64 / 2
 		advert := advertisement("f1", fcfA)
 		advert.Period.Millis = advertised
-		b.pass(advert, "e1", "e2", "e3", "t")
-		b.pass(advert, "e1", "e2", "e3", "t")
+		for range 3 {
+			b.pass(advert, "e1", "e2", "e3", "t")
+		}
 		b.logIn("e1", hostA, "f1", fcfA, idA)
 		want := 5*used*ms + 100*ms
 		r := b.Report(b.now)
@@ -496,6 +516,17 @@ func TestPeriodChanges(t *testing.T) {
 	b.wantLinks(idA, idB)
 	b.run(ms)
 	b.wantLinks()
+}
+
+// TestAvailable: the report has the A bit of the last advertisement.
+func TestAvailable(t *testing.T) {
+	b := loggedIn(t)
+	for _, flags := range []fcoe.Flags{fcoe.FromFCF, fcoe.FromFCF | fcoe.Available} {
+		b.pass(change(advertisement("f1", fcfA), func(f *sent) { f.Flags = flags }), "e1", "e2", "e3", "t")
+		if f := b.Report(b.now).FCFs[0]; f.Available != (flags&fcoe.Available != 0) {
+			t.Errorf("flags %v: %+v", flags, f)
+		}
+	}
 }
 
 // TestPortDown: what is at a port ends when its link goes down, and not before it was up.
@@ -595,44 +626,60 @@ func TestNoEgress(t *testing.T) {
 	b.want(flogi("e1", hostA, fcfA, 1), UnknownFCF)
 }
 
-// TestSPMA: where it is allowed, an FCF may grant the address that was asked for, if it is nobody
-// else's.
-func TestSPMA(t *testing.T) {
+// withSPMA is a bench on which FCF A is at f1, in the VLAN with SPMA.
+func withSPMA(t *testing.T) *bench {
 	b := newBench(t)
 	advert := in(advertisement("f1", fcfA), spmaVLAN)
 	advert.Fabric.FCMap = mapOfSPMA
 	b.pass(advert, "e1", "e2", "t")
-	ask := func(port string, host, wanted frame.MAC, oxid uint16) sent {
-		f := in(flogi(port, host, fcfA, oxid), spmaVLAN)
-		f.Flags, f.MAC = fcoe.SP|fcoe.FP, wanted
-		return f
-	}
-	grant := func(request sent, id fcoe.FCID, mac frame.MAC) sent {
-		f := accept("f1", request, id)
-		f.MAC, f.Flags = mac, fcoe.SP
-		return f
-	}
+	return b
+}
+
+// ask is a FLOGI to FCF A for an address, and give the accept with one.
+func ask(port string, host, wanted frame.MAC, oxid uint16) sent {
+	f := in(flogi(port, host, fcfA, oxid), spmaVLAN)
+	f.Flags, f.MAC = fcoe.SP|fcoe.FP, wanted
+	return f
+}
+
+func give(request sent, id fcoe.FCID, mac frame.MAC) sent {
+	f := accept("f1", request, id)
+	f.MAC, f.Flags = mac, fcoe.SP
+	return f
+}
+
+// TestSPMA: where it is allowed, an FCF may grant the address that was asked for, if it is nobody
+// else's.
+func TestSPMA(t *testing.T) {
+	b := withSPMA(t)
 	one := ask("e1", hostA, hostA, 1)
 	b.pass(one, "f1")
-	b.want(grant(one, idA, hostB), SPMAConflict)
-	fpma := grant(one, idA, fcoe.FPMA(mapOfSPMA, idA))
+	b.want(give(one, idA, hostB), SPMAConflict)
+	fpma := give(one, idA, fcoe.FPMA(mapOfSPMA, idA))
 	b.want(fpma, SPMAConflict)
-	b.pass(grant(one, idA, hostA), "e1")
+	unmarked := give(one, idA, hostA)
+	unmarked.Flags = 0
+	b.want(unmarked, NotFPMA)
+	b.pass(give(one, idA, hostA), "e1")
 	for _, wanted := range []frame.MAC{hostA, fcfA, fcoe.FPMA(mapOfSPMA, idB), fcoe.AllFCF} {
 		two := ask("e2", hostB, wanted, 2)
 		b.pass(two, "f1")
-		b.want(grant(two, idB, wanted), SPMAConflict)
+		b.want(give(two, idB, wanted), SPMAConflict)
 	}
-	three := in(flogi("e2", hostB, fcfA, 3), spmaVLAN) // asks for none
+	three := in(flogi("e2", hostB, fcfA, 3), spmaVLAN) // asks for none, as SP is not set
+	three.MAC = hostB
 	b.pass(three, "f1")
-	b.want(grant(three, idB, hostB), NotFPMA)
+	b.want(give(three, idB, hostB), NotFPMA)
 	four := ask("e2", hostB, nobody, 4)
 	b.pass(four, "f1")
-	b.pass(grant(four, idB, nobody), "e2")
+	b.pass(give(four, idB, nobody), "e2")
+	if n := len(b.Links()); n != 2 {
+		t.Errorf("%d sessions of two FC_IDs", n)
+	}
 	b.want(in(solicitation("e1", nobody), spmaVLAN), ENodeConflict)
 	five := ask("e2", hostB, hostB, 5) // the FC_ID of host A, with another address
 	b.pass(five, "f1")
-	b.pass(grant(five, idA, hostB), "e2")
+	b.pass(give(five, idA, hostB), "e2")
 	want := []Link{{spmaVLAN, hostB, hostB, fcfA, "e2", "f1"}}
 	if got := b.Links(); !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
@@ -640,24 +687,28 @@ func TestSPMA(t *testing.T) {
 	if b.ended("e1", Reassigned) != 1 || b.ended("e2", LoggedInAgain) != 1 {
 		t.Errorf("%v, %v", b.port("e1").counts.ended, b.port("e2").counts.ended)
 	}
-	six := ask("e2", hostB, nobody, 6)
-	b.pass(six, "f1")
-	b.pass(grant(six, idB, nobody), "e2")
+}
+
+// TestConfigureSPMA: an SPMA ends when another port lists it or its VLAN has none any more.
+func TestConfigureSPMA(t *testing.T) {
+	b := withSPMA(t)
+	one := ask("e2", hostB, nobody, 6)
+	b.pass(one, "f1")
+	b.pass(give(one, idB, nobody), "e2")
 	b.pass(ask("e1", hostA, nobody+1, 7), "f1")
-	p, waiting := params(), len(b.logins)
+	p := params()
 	p.Ports[2].ENodes = []ENodeName{{MAC: nobody + 1}}
-	if ended := b.configure(p); ended != 0 || len(b.logins) != waiting-1 {
-		t.Errorf("%d ended, %d of %d logins left, of which one wants an SPMA that is listed elsewhere", ended,
-			len(b.logins), waiting)
+	if ended := b.configure(p); ended != 0 || len(b.logins) != 0 {
+		t.Errorf("%d ended, %d logins left, of one that wants an SPMA that is listed elsewhere", ended, len(b.logins))
 	}
 	p = params()
 	p.Ports[2].ENodes = []ENodeName{{MAC: nobody}}
 	if ended := b.configure(p); ended != 1 {
 		t.Errorf("%d ended whose SPMA is listed elsewhere", ended)
 	}
-	seven := ask("e2", hostB, hostB, 8)
-	b.pass(seven, "f1")
-	b.pass(grant(seven, idB, hostB), "e2")
+	two := ask("e2", hostB, hostB, 8)
+	b.pass(two, "f1")
+	b.pass(give(two, idB, hostB), "e2")
 	p = params()
 	p.Instances[1].SPMA = false
 	if ended := b.configure(p); ended != 1 {

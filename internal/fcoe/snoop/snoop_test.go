@@ -78,19 +78,16 @@ func (b *bench) configure(p Params) (ended int) {
 	if from, err := Reported(now).Ending(p); !slices.Equal(from, ending) || err != nil {
 		b.Fatalf("a reload would end %v, by what the switch reports %v, %v", ending, from, err)
 	}
-	if ended, err = b.Configure(b.now, p); err != nil || ended != sum(ending) {
+	announced, reasons := 0, map[string]bool{}
+	for _, e := range ending {
+		announced, reasons[e.Why] = announced+e.Sessions, true
+	}
+	if ended, err = b.Configure(b.now, p); err != nil || ended != announced || len(reasons) != len(ending) {
 		b.Fatalf("%d virtual links ended, announced were %v: %v", ended, ending, err)
 	}
 	b.params = p
 	b.check()
 	return ended
-}
-
-func sum(all []Ending) (sessions int) {
-	for _, e := range all {
-		sessions += e.Sessions
-	}
-	return sessions
 }
 
 // sent is a frame on its way.
