@@ -11,8 +11,8 @@ import "sluice/internal/buffered"
 //   - More headroom is there once there are cells for it (cells.Manager.Settle). Until then a new
 //     lossless class is lossy, and a port that has come up does not read.
 //   - Less headroom is enough once nothing is under way any more that the old demand allowed:
-//     frames and PFC frames in the TX ring, longer frames in queues and on rings between workers,
-//     and pauses.
+//     frames in the RX ring, frames and PFC frames in the TX ring, longer frames in queues and on
+//     rings between workers, and pauses.
 //
 // When all workers have settled their ports, each has the demand of the new generation.
 
@@ -79,7 +79,13 @@ func (w *Worker) finishChange() {
 // on a ring.
 func (w *Worker) alike(g *Generation) bool {
 	for _, in := range w.in {
-		if in.from.generation.Load() != g || in.Frames.Len() > 0 {
+		if in.from.generation.Load() != g {
+			return false
+		}
+		if in.alike != g {
+			in.alike, in.earlier = g, in.Frames.Len()
+		}
+		if in.earlier > 0 {
 			return false
 		}
 	}
@@ -92,7 +98,8 @@ func (w *Worker) settlePort(p *port, alike bool) bool {
 	if alike {
 		p.longer &= p.queues.Backlogged()
 	}
-	covered := alike && p.longer == 0 && p.inFlight < p.InFlight+p.MaxFrame && p.flow.sending <= spareControl
+	read := w.passed && !p.unread && !p.behind
+	covered := alike && read && p.longer == 0 && p.inFlight < p.InFlight+p.MaxFrame && p.flow.sending <= spareControl
 	w.accounts.Congested(p.number) // may end an XOFF that nobody else asks for, if the link is down
 	little, much := w.accounts.Settle(p.number, covered)
 	p.unbacked = little != 0

@@ -18,6 +18,10 @@ func (w *Worker) outboxTo(worker int) *handoff.Outbox {
 type inbox struct {
 	handoff.Handoff
 	from *Worker
+	// While this worker changes to a generation that the other one runs, too: how many of its
+	// frames on the ring are from before.
+	alike   *Generation
+	earlier int
 }
 
 // takeIn takes in what another worker has sent: this worker's buffers, frames for its ports, and
@@ -33,6 +37,7 @@ func (w *Worker) takeIn(in *inbox, now int64) int {
 	for more := w.budget.Cross > 0; more; {
 		n := in.Frames.Pop(w.ids[:w.known(in)])
 		w.join(w.ids[:n])
+		in.earlier = max(0, in.earlier-n)
 		work += n
 		w.budget.Cross -= n
 		more = n > 0 && w.budget.Cross > 0

@@ -131,8 +131,11 @@ func (w *Worker) sendPauses(p *port, now int64) {
 		return
 	}
 	congested := w.accounts.Congested(p.number)
-	if p.drain != Running || p.behind || p.waited > 0 {
+	if p.drain != Running || p.behind {
 		congested |= s.lossless
+	}
+	if !p.reads {
+		congested |= p.lossless // what the port is to have is not backed yet
 	}
 	congested &^= p.discarded
 	if s.sending >= spareControl {

@@ -215,11 +215,14 @@ func (p *port) own(arena *sched.Arena) (err error) {
 	return err
 }
 
-// setQueues determines which queues have early detection, and in which queues flooded frames wait:
-// never lossless and lossy frames in the same one.
+// setQueues determines which classes are lossless, which queues have early detection, and in which
+// queues flooded frames wait: never lossless and lossy frames in the same one.
 func (p *port) setQueues(floods *bridge.QueueMap) {
 	p.floods = bridge.UnicastQueues()
 	for i := range Priorities {
+		if p.Cells.Groups[i].Lossless {
+			p.lossless |= 1 << i
+		}
 		if p.Cells.Queues[i].RED.Max > 0 {
 			p.early |= 1 << i
 		}
@@ -280,7 +283,7 @@ func (w *Worker) start(g *Generation) {
 func (w *Worker) install(next *part) {
 	w.ports, w.own, w.sources, w.batches = next.ports, next.own, next.sources, next.batches
 	w.accounts, w.bridge = next.accounts, next.bridge
-	w.changing = true
+	w.changing, w.passed = true, false
 }
 
 // pace bounds iterations to a number of frames, so that no port waits for longer than it may.

@@ -65,22 +65,26 @@ const (
 func (w *Worker) takeHeld(p *port, now int64) (n int) {
 	waiting := p.driver.Waiting()
 	late := now-p.heldSince >= longestHold
-	switch p.unread = false; {
-	case waiting > 0 && p.left > 0:
-		n = w.receiveHeld(p, min(burstSize, p.left+p.slack), now)
-		if p.left = max(p.left-n, 0); n == 0 { // the first frame is not whole, or has more parts
-			p.left = 0
-		}
+	if p.unread = false; waiting == 0 || late {
+		p.left = 0
+	}
+	switch {
+	case p.left > 0:
+		n = w.takeSome(p, &p.left, now)
 		w.forget(p, now) // where their sources were
 	case p.mayRead():
-		if n = w.catchUp(p, waiting, now); p.waited > 0 && !late {
+		if p.waited == 0 {
+			p.waited = waiting
+			p.gates()
+		}
+		if n = w.takeSome(p, &p.waited, now); p.waited > 0 && !late {
 			break
 		}
 		p.reads, p.waited = true, 0
 		p.gates()
 		return n + w.take(p, now)
 	case waiting == 0:
-		p.left, p.heldSince = 0, max(p.heldSince, now)
+		p.heldSince = max(p.heldSince, now)
 	case late:
 		n = w.receiveHeld(p, burstSize, now)
 	}
@@ -88,20 +92,22 @@ func (w *Worker) takeHeld(p *port, now int64) (n int) {
 	return n
 }
 
-// catchUp takes a few of the frames that waited when a port came up: there may be more than its
-// headroom holds. Meanwhile its peer is stopped, and while a group is in XOFF they go on waiting.
-func (w *Worker) catchUp(p *port, waiting int, now int64) (n int) {
-	if p.waited == 0 {
-		p.waited = waiting
-		p.gates()
+// takeSome takes up to a burst of the frames that wait at a port that does not read. There may be
+// more than its headroom holds: while a group is in XOFF, they go on waiting.
+func (w *Worker) takeSome(p *port, left *int, now int64) (n int) {
+	for *left > 0 && n < w.quantum && w.accounts.Congested(p.number) == 0 {
+		took := w.receiveHeld(p, p.most, now)
+		if took == 0 { // the first frame is not whole, or has more parts
+			if took = w.receiveHeld(p, p.most+p.slack, now); took == 0 {
+				*left = 0
+			}
+		}
+		*left = max(*left-took, 0)
+		n += took
 	}
-	if p.waited == 0 || w.accounts.Congested(p.number) != 0 {
-		return 0
+	if n > 0 {
+		w.leaves(p)
 	}
-	if n = w.receiveHeld(p, p.most, now); n == 0 { // the first frame is not whole, or has more parts
-		n = w.receiveHeld(p, p.most+p.slack, now)
-	}
-	p.waited = max(p.waited-max(n, 1), 0)
 	return n
 }
 

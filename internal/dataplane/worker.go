@@ -58,6 +58,7 @@ type Worker struct {
 	quantum    int    // most frames that a port receives in a pass
 	unread     bool   // frames wait at a port with lossless classes, as of this pass
 	behind     bool   // the last budget ran out with frames unread, so their peers were stopped
+	passed     bool   // all ports were read since the worker runs its generation, or their peers stopped
 	changing   bool   // the change to the generation that the worker runs goes on; see finishChange
 	random     uint64 // state of xorshift; never 0
 	origin     func() time.Time
@@ -115,6 +116,7 @@ type port struct {
 	egress     *bridge.Egress     // what is done to frames that leave; nil: nothing
 	growth     int                // bytes that an untagged frame may grow by
 	early      uint8              // queues with early detection
+	lossless   uint8              // classes, by the parameters; flow.lossless has those that are
 	// what the words of frames say that were received in a class: Lossless or nothing
 	promise [Priorities]buffered.Frame
 	floods  bridge.QueueMap // queues of flooded frames, by priority
@@ -136,7 +138,7 @@ type port struct {
 	behind     bool    // the last budget ran out with frames unread: its peer's lossless priorities are stopped
 	left       int     // frames from before the link went down that are still with the driver
 	learnsFrom int64   // ns: see forget
-	waited     int     // frames that waited when the port came up, and still do; see catchUp
+	waited     int     // frames that waited when the port came up, and still do; see takeSome
 	heldSince  int64   // ns: since then, frames may wait with the driver because the port is down
 	unbacked   bool    // has less headroom than it is to have: does not begin to read
 	longer     uint8   // queues with frames that may be longer than MaxFrame, from before a reload
@@ -202,6 +204,7 @@ func (w *Worker) Step(now int64) int {
 	for w.budget.First = false; w.unread && w.budget.Receive > 0; {
 		work += w.pass(now)
 	}
+	w.passed = true
 	if w.unread || w.behind {
 		w.holdUnread(now)
 	}
