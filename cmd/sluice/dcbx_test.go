@@ -31,6 +31,7 @@ ets:
       - {pg: 0, name: lan, cos: [0, 1, 2, 4, 5, 6], weight: 60}
       - {pg: 1, name: san, cos: [3], weight: 40}
       - {pg: 15, name: ipc, cos: [7]}
+forwarding: {loop_guard: off} # hosts wait for silence
 lldp: {enabled: true, interval: 30s, system_name: switcha, management_address: 192.0.2.1}
 dcbx:
   applications:

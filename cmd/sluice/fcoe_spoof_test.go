@@ -138,7 +138,7 @@ func (s *spoofer) elsewhere() []spoof {
 		{"FIP in the LAN, untagged", "wrong_vlan", fipFrame(fcoe.AllFCF, s.own.enode, 0, s.solicitation(s.own.enode))},
 		{"FCoE in the LAN", "fcoe_vlan", typed(1, true, frame.TypeFCoE, s.fcf, s.own.mac, own[18:])},
 		{"FCoE in the LAN, untagged", "fcoe_vlan", typed(0, false, frame.TypeFCoE, s.fcf, s.own.mac, own[18:])},
-		{"FCoE behind two tags", "fcoe_vlan", typed(1, true, frame.TypeVLAN, s.fcf, s.own.mac, inner[2:])},
+		{"FCoE behind two tags", "second_tag", typed(1, true, frame.TypeVLAN, s.fcf, s.own.mac, inner[2:])},
 		{"FCoE behind an S-tag", "s_tag", typed(0, false, frame.TypeSTag, s.fcf, s.own.mac, inner[2:])},
 		{"IPv4 in the FCoE VLAN", "fcoe_vlan", typed(fcoeVLAN, true, frame.TypeIPv4, s.victim.enode, s.own.enode, nil)},
 		{"a broadcast in the FCoE VLAN", "fcoe_vlan",
