@@ -179,7 +179,7 @@ func TestHeadroomIsBackedBeforeItIsPromised(t *testing.T) {
 		}
 	})
 	sent, before := uint64(0), [3]uint64{}
-	for i := 0; i < 3*headroom; i++ { // each peer sends no more than the headroom holds
+	for i := range 3 * headroom { // each peer sends no more than the headroom holds
 		for n, from := range []int{0, 2, 3} {
 			p := r.port(from)
 			if p.Lossless == 0 {
