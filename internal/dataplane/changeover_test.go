@@ -107,6 +107,18 @@ func TestHeadroomOutlastsWhatItCovers(t *testing.T) {
 	}
 }
 
+// hog has port 1 paused, and fills the memory with lossy frames for it from another port.
+func (r *rig) hog(from, frames int) {
+	r.t.Helper()
+	for i := range frames {
+		if i%500 == 0 {
+			r.pause(1, 0xff, 65535)
+		}
+		r.send(from, data(from, 1, 0, 60, i))
+		r.run(100)
+	}
+}
+
 // TestDemandWaitsForHeadroom: a reload lets a port have more in flight, while lossy frames hold the
 // cells of the headroom for that. It may have more only once they are gone.
 func TestDemandWaitsForHeadroom(t *testing.T) {
@@ -118,14 +130,7 @@ func TestDemandWaitsForHeadroom(t *testing.T) {
 		}
 	})
 	r.introduce()
-	r.pause(1, 0xff, 65535)
-	for i := range 3000 {
-		r.send(2, data(2, 1, 0, 60, i))
-		r.run(100)
-		if i%500 == 0 {
-			r.pause(1, 0xff, 65535)
-		}
-	}
+	r.hog(2, 3000)
 	before := r.port(0).Limits[lossless].Headroom
 	r.regenerate(func(p *Params) {
 		for i := range p.Ports {
@@ -163,14 +168,7 @@ func TestHeadroomIsBackedBeforeItIsPromised(t *testing.T) {
 		}
 	})
 	r.introduce()
-	r.pause(1, 0xff, 65535)
-	for i := range 3300 {
-		r.send(3, data(3, 1, 0, 60, i))
-		r.run(100)
-		if i%500 == 0 {
-			r.pause(1, 0xff, 65535)
-		}
-	}
+	r.hog(3, 3300)
 	r.regenerate(func(p *Params) {
 		for i := range p.Ports {
 			p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Alpha: cells.AlphaUnit,

@@ -92,14 +92,7 @@ func TestNewPortWaitsForItsHeadroom(t *testing.T) {
 	link := r.plan.Links[0]
 	link.Up = false
 	r.relink(0, link, 5000)
-	r.pause(1, 0xff, 65535)
-	for i := range 3000 {
-		r.send(2, data(2, 1, 0, 60, i))
-		r.run(100)
-		if i%500 == 0 {
-			r.pause(1, 0xff, 65535)
-		}
-	}
+	r.hog(2, 3000)
 	r.regenerate(func(p *Params) {
 		for i := range p.Ports {
 			p.Ports[i].Cells.Groups[lossless].Headroom = 400
