@@ -57,6 +57,7 @@ type share struct {
 	used  int // learned addresses in the table, including aged and forgotten ones
 	kept  int // addresses for which the table always has room, whatever other ports do
 	limit int // most addresses
+	stale bool
 }
 
 // divide reserves a part of the table, which has capacity for learned addresses, for each port: at
@@ -138,6 +139,8 @@ func (b *Bridge) learn(now lastSeen, key uint64, in int, dst frame.MAC) (news, k
 func (b *Bridge) learnPlace(now lastSeen, key uint64, in int, e *entry) (news, impossible bool) {
 	p := &b.shares[in]
 	switch {
+	case p.stale:
+		return false, false
 	case e != nil && e.seen.static():
 		if at := e.seen.port(); at != in {
 			b.stats.Pinned++
@@ -193,6 +196,10 @@ func (b *Bridge) makeRoom(now lastSeen, in int, key uint64) bool {
 	b.note(in, NoRoom, key, -1)
 	return false
 }
+
+// Stale says whether the frames that a port receives from now on are from before its addresses were
+// forgotten: it learns no address from them.
+func (b *Bridge) Stale(port int, stale bool) { b.shares[port].stale = stale }
 
 // SetOwn sets the switch's own address on a port; 0: none. Own addresses are not learned. If one
 // was learned before, its entry ages.

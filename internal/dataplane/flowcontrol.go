@@ -184,7 +184,7 @@ func (s *flowControl) put(f *pfc.Frame, b []byte) {
 	f.Put(b, s.mac)
 }
 
-// forget ends the pauses sent and received on a link that is down.
+// forget ends the pauses sent and received on a link that went down.
 func (s *flowControl) forget(now int64) {
 	if s.on() {
 		s.generator.Reset(now)

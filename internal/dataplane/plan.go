@@ -64,12 +64,10 @@ func (w *Worker) adopt(plan *Plan, now int64) {
 
 // changeLink notes that a link went down or came up. Addresses from before are forgotten.
 func (w *Worker) changeLink(p *port, link *Link, now int64) {
-	if own := p.worker == w.index; p.up && (!link.Up || link.epoch != p.epoch) { // it was down meanwhile
+	if p.up && (!link.Up || link.epoch != p.epoch) { // it was down meanwhile
 		w.forget(p, now)
-		if own && p.flow.on() {
-			p.flow.generator.Reset(now)
-		}
-		if own && !link.Up {
+		if p.worker == w.index {
+			p.flow.forget(now)
 			p.reads, p.waited, p.heldSince = false, 0, now
 			if p.driver != nil && p.driver == link.Driver {
 				p.left = p.driver.Waiting()
@@ -103,9 +101,6 @@ func (w *Worker) takeLast(p *port, now int64) {
 
 // attach gives a port of this worker the driver of its link, or takes it away.
 func (w *Worker) attach(p *port, link Link, now int64) {
-	if !link.Up {
-		p.flow.forget(now)
-	}
 	w.override(p, now, link.Storm) // after a link went down, only these are in a storm
 	p.flow.mac = link.MAC          // a device's address may change while it is open
 	p.subscriber.Favour(frame.MACFrom(link.Peer[:]))
@@ -118,7 +113,7 @@ func (w *Worker) attach(p *port, link Link, now int64) {
 	if link.Driver != nil && !p.parked {
 		panic("dataplane: port " + p.Name + " got a driver before the buffers of the last one were reclaimed")
 	}
-	p.driver, p.txRing, p.parked, p.heldSince = link.Driver, link.TXRing, link.Closed, now
+	p.driver, p.txRing, p.parked, p.heldSince, p.left = link.Driver, link.TXRing, link.Closed, now, 0
 	p.reads = p.mayRead()
 	p.gates()
 	if p.parked {

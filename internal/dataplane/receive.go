@@ -70,8 +70,9 @@ func (w *Worker) takeHeld(p *port, now int64) (n int) {
 	}
 	switch {
 	case p.left > 0:
+		w.bridge.Stale(p.number, true)
 		n = w.takeSome(p, &p.left, now)
-		w.forget(p, now) // where their sources were
+		w.bridge.Stale(p.number, false)
 	case p.mayRead():
 		if p.waited == 0 {
 			p.waited = waiting

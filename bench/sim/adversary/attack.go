@@ -233,7 +233,11 @@ func (w *world) toggle(target, stopped *peer) {
 	target.say(1<<q, 65535)
 	stopped.onPause = func(f pfc.Frame) {
 		if f.Enable>>q&1 == 1 && len(target.outbox) < 4 {
-			target.say(1<<q, ^f.Quanta[q])
+			quanta := uint16(0)
+			if f.Quanta[q] == 0 {
+				quanta = 65535
+			}
+			target.say(1<<q, quanta)
 		}
 	}
 }

@@ -163,10 +163,18 @@ func (w *world) known(h int, sent int64) bool {
 // learning returns within which time all workers learn where a host is, ns.
 func (w *world) learning() int64 { return 4*w.gap + 10_000 }
 
-// heard records that the switch has received a frame of a host.
-func (w *world) heard(h, port int) {
-	host := &w.oracle.hosts[h]
-	if w.now < w.forgets {
+// cutOff reports whether a frame to a host may find the link of its port down. The switch has
+// forgotten where that host is, so it floods the frame to the other ports.
+func (w *world) cutOff(h int) bool {
+	port := w.oracle.hosts[h].port
+	return !w.plan.Links[port].Up || w.now < w.peers[port].cut
+}
+
+// heard records that a port has received a frame. Frames from before the switch forgot the hosts
+// there, which may have waited since, don't count.
+func (w *world) heard(f *passage, port int) {
+	host := &w.oracle.hosts[f.source]
+	if f.sent < w.forgets {
 		host.port, host.since, host.last = port, unsettled, w.now
 		return
 	}
@@ -180,6 +188,7 @@ func (w *world) heard(h, port int) {
 // forgotten records that the switch may forget the hosts at a port.
 func (w *world) forgotten(port int) {
 	w.forgets = w.now + w.learning()
+	w.peers[port].cut = w.forgets
 	for i := range w.oracle.hosts {
 		if h := &w.oracle.hosts[i]; h.port == port {
 			h.since = unsettled

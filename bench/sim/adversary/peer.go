@@ -28,6 +28,7 @@ type peer struct {
 	halted   [8]int64        // ns, by priority: end of the pause that the peer honours
 	pending  []order         // pauses that have arrived and have not taken effect
 	down     bool            // its link
+	cut      int64           // ns: until then its link may be down for a worker
 	deaf     bool            // the switch need not do what the peer asks
 	until    [8]int64        // ns, by priority: end of the pauses that the peer asked for
 	silent   [8]int64        // ns, by priority: when these must have taken effect

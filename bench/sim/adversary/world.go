@@ -437,10 +437,10 @@ func (d *driver) took(b []byte) {
 	}
 	f := &w.oracle.passages[serial]
 	f.taken = true
-	if d.promise(f); int(f.length) > d.peer.least[f.class] {
-		f.settled = false // a reload may change what is too long while it waits, or only take effect later
-	}
+	d.promise(f)
+	// a reload may change what is too long while it waits, or only take effect later
+	f.settled = f.settled && int(f.length) <= d.peer.least[f.class] && !(f.to != everyone && w.cutOff(int(f.to)))
 	if d.up {
-		w.heard(int(f.source), d.peer.port)
+		w.heard(f, d.peer.port)
 	}
 }
