@@ -281,7 +281,7 @@ func (w *world) sum(r *Result) {
 			}
 		}
 	}
-	r.LosslessDrops = max(lost, counted-min(counted, early))
+	r.LosslessDrops = max(lost, counted-min(counted, early+copies))
 	wrong := off(balance, copies)
 	r.Uncounted = lost - min(lost, shown) + wrong - min(wrong, gone)
 }
