@@ -41,7 +41,8 @@ type Scheduler struct {
 
 	overhead int // bytes on the wire beyond a frame's length; never changes
 	queues   [Queues]Chain
-	limits   limits // of groups and queues
+	left     [Queues]uint64 // frames that have left each queue, including those of former schedulers
+	limits   limits         // of groups and queues
 
 	// Used at construction and by TakeOver.
 	longest int   // bytes on the wire of the longest frame
@@ -150,7 +151,7 @@ func (s *Scheduler) weigh(p *Params) error {
 func (s *Scheduler) TakeOver(old *Scheduler) {
 	s.port.takeOver(&old.port)
 	s.limits.takeOver(&old.limits)
-	s.queues = old.queues
+	s.queues, s.left = old.queues, old.left
 	if s.sameMembers(old) {
 		s.backlog = old.backlog
 		s.groups.takeOver(&old.groups, s.longest)
@@ -276,6 +277,7 @@ func (s *Scheduler) send(group, queue uint8, budget int, out []uint32) (frames, 
 	q.head = id
 	q.frames -= frames
 	q.bytes -= bytes
+	s.left[queue%Queues] += uint64(frames)
 	if q.frames > 0 {
 		within.spend(queue, sent, next)
 		s.groups.spend(group, sent, next)
@@ -301,6 +303,7 @@ func (s *Scheduler) Drain(queue int, out []uint32) int {
 	for i := range n {
 		out[i] = s.arena.Pop(q)
 	}
+	s.left[queue] += uint64(n)
 	if n > 0 && q.frames == 0 {
 		s.rest(uint8(queue))
 	}
@@ -309,6 +312,10 @@ func (s *Scheduler) Drain(queue int, out []uint32) int {
 
 // Frames returns how many frames wait in a queue.
 func (s *Scheduler) Frames(queue int) int { return s.queues[queue].frames }
+
+// Left returns how many frames have left a queue since the first of the schedulers that this one
+// succeeds began.
+func (s *Scheduler) Left(queue int) uint64 { return s.left[queue] }
 
 // Bytes returns the sum of the lengths of the frames in a queue.
 func (s *Scheduler) Bytes(queue int) int { return s.queues[queue].bytes }

@@ -1,6 +1,10 @@
 package dataplane
 
-import "sluice/internal/buffered"
+import (
+	"math"
+
+	"sluice/internal/buffered"
+)
 
 // A new generation takes effect at once, apart from what could lose lossless frames in between. The
 // headroom of a group holds what comes in behind an XOFF: the more, the more a port may have in
@@ -14,7 +18,7 @@ import "sluice/internal/buffered"
 //     frames in the RX ring, frames and PFC frames in the TX ring, longer frames in queues and on
 //     rings between workers, and pauses.
 //
-// When all workers have settled their ports, each has the demand of the new generation.
+// A port that has settled has the demand of the new generation, in all workers.
 
 // demand is what the headroom of a port depends on, beside its link and the number of its lossless
 // classes.
@@ -52,27 +56,27 @@ func (p *port) setDemand(d demand) {
 // finishChange continues the change to the generation that the worker runs.
 func (w *Worker) finishChange() {
 	g := w.generation.Load()
-	alike, settled := w.alike(g), true
-	for _, p := range w.own {
-		settled = w.settlePort(p, alike) && settled
-	}
-	if !settled {
-		return
-	}
-	w.settled.Store(g)
-	for _, in := range w.in {
-		if in.from.settled.Load() != g {
-			return
-		}
-	}
+	alike := w.alike(g)
+	w.changing = false
 	for i, p := range w.ports {
-		p.setDemand(g.params.Ports[i].demand())
-		if p.worker == w.index {
+		if p.settled {
+			continue
+		}
+		own := p.worker == w.index
+		if own && w.settlePort(p, alike) {
+			g.settled[i].Store(true)
+		}
+		if p.settled = g.settled[i].Load(); !p.settled {
+			w.changing = true
+			continue
+		}
+		if p.setDemand(g.params.Ports[i].demand()); own {
 			p.gates()
 		}
 	}
-	w.changing = false
-	w.pace(g.parts[w.index].budget)
+	if !w.changing {
+		w.pace(g.parts[w.index].budget)
+	}
 }
 
 // alike reports whether all workers run a generation, and none of their frames from before is left
@@ -95,11 +99,8 @@ func (w *Worker) alike(g *Generation) bool {
 // settlePort does so for one port, and reports whether it has settled. alike says that no worker
 // sends it frames of the generation before.
 func (w *Worker) settlePort(p *port, alike bool) bool {
-	if alike {
-		p.longer &= p.queues.Backlogged()
-	}
 	read := w.passed && !p.unread && !p.behind
-	covered := alike && read && p.longer == 0 && p.inFlight < p.InFlight+p.MaxFrame && p.flow.sending <= spareControl
+	covered := alike && read && p.inFlight < p.InFlight+p.MaxFrame && p.flow.sending <= spareControl && !p.hasLonger()
 	w.accounts.Congested(p.number) // may end an XOFF that nobody else asks for, if the link is down
 	little, much := w.accounts.Settle(p.number, covered)
 	p.unbacked = little != 0
@@ -108,6 +109,22 @@ func (w *Worker) settlePort(p *port, alike bool) bool {
 	}
 	return little|much == 0
 }
+
+// hasLonger reports whether frames from before a reload wait in the port's queues that may be longer
+// than MaxFrame. Once no more come, it is enough to let as many frames leave as there are now.
+func (p *port) hasLonger() (has bool) {
+	for queue := range p.longer {
+		frames := &p.longer[queue]
+		if *frames == unknown {
+			*frames = p.queues.Left(queue) + uint64(p.queues.Frames(queue))
+		}
+		has = has || p.queues.Left(queue) < *frames
+	}
+	return has
+}
+
+// unknown is an element of port.longer that is not known yet.
+const unknown = math.MaxUint64
 
 // setLossless changes which classes are lossless at the port.
 func (p *port) setLossless(classes uint8) {

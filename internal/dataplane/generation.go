@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"sluice/cells"
 	"sluice/internal/bridge"
@@ -18,9 +19,10 @@ import (
 // memory and can't fail.
 type Generation struct {
 	params  Params
-	serial  int     // number of generations published before it was prepared
-	portIDs []int   // by port number
-	parts   []*part // by worker
+	serial  int           // number of generations published before it was prepared
+	portIDs []int         // by port number
+	parts   []*part       // by worker
+	settled []atomic.Bool // by port number: in the worker that owns it; see finishChange
 }
 
 // part is what one worker is built from, apart from its memory.
@@ -66,7 +68,7 @@ func (s *Switch) generate(p Params) (*Generation, error) {
 		return nil, err
 	}
 	p.Bridge.VirtualLinks = &s.links
-	g := &Generation{params: p}
+	g := &Generation{params: p, settled: make([]atomic.Bool, len(p.Ports))}
 	if s.generation != nil {
 		g.serial = s.generation.serial + 1
 	}
@@ -311,8 +313,11 @@ func (w *Worker) succeed(p, old *port, now int64) {
 	if samePort(&p.PortParams, &old.PortParams) {
 		is, was := p.demand(), old.demand()
 		p.setDemand(is.lower(was))
-		if p.longer = old.longer; is.maxFrame < was.maxFrame {
-			p.longer = allPriorities
+		p.longer = old.longer
+		for queue := range p.longer {
+			if is.maxFrame < was.maxFrame {
+				p.longer[queue] = unknown
+			}
 		}
 	}
 	if p.worker != w.index {

@@ -65,31 +65,28 @@ func (w *world) replace(port int) error {
 	w.oracle.downed |= 1 << port
 	quiet := 2*w.gap + w.Silence(port) + w.reaction[port] + 20_000
 	kept, onPause := p.traffic, p.onPause
+	defer func() {
+		w.absent &^= 1 << port
+		p.traffic, p.onPause = kept, onPause
+	}()
 	w.setLink(port, func(l *dataplane.Link) { l.Drain = dataplane.HoldPeers })
 	w.run(quiet)
 	p.traffic, p.onPause = traffic{}, nil
-	for w.run(quiet); p.driver.Port.Waiting() > 0; {
-		w.run(quiet)
+	empty := w.until(quiet, func() bool { return p.driver.Port.Waiting() == 0 })
+	if empty {
+		p.outbox = nil
+		p.say(0xff, 0)
+		w.setLink(port, func(l *dataplane.Link) { l.Drain = dataplane.Refuse })
+		empty = w.until(quiet, func() bool { return w.empty(port) })
 	}
-	p.outbox = nil
-	p.say(0xff, 0)
-	w.setLink(port, func(l *dataplane.Link) { l.Drain = dataplane.Refuse })
-	for tries := 0; !w.empty(port); tries++ {
-		if w.run(quiet); tries == 100 { // its frames wait for another port
-			w.setLink(port, func(l *dataplane.Link) { l.Drain = dataplane.Running })
-			w.absent &^= 1 << port
-			p.traffic, p.onPause = kept, onPause
-			return nil
-		}
+	if !empty { // its frames wait for another port
+		w.setLink(port, func(l *dataplane.Link) { l.Drain = dataplane.Running })
+		return nil
 	}
 	p.down = true
 	p.reset()
 	w.setLink(port, func(l *dataplane.Link) { *l = dataplane.Link{} })
-	for range 1000 {
-		if w.run(2 * w.gap); w.s.Adopted(w.latest) {
-			break
-		}
-	}
+	w.until(2*w.gap, func() bool { return w.s.Adopted(w.latest) })
 	w.setLink(port, func(l *dataplane.Link) { l.Closed = true })
 	w.run(2*w.gap + 10_000)
 	l := p.driver.loop
@@ -100,9 +97,18 @@ func (w *world) replace(port int) error {
 	w.setLink(port, func(*dataplane.Link) {})
 	p.down = false
 	w.run(quiet)
-	w.absent &^= 1 << port
-	p.traffic, p.onPause = kept, onPause
 	return nil
+}
+
+// until advances time in steps of ns until something holds, but not for ever. It reports whether it
+// holds.
+func (w *world) until(ns int64, holds func() bool) bool {
+	for range 100 {
+		if w.run(ns); holds() {
+			return true
+		}
+	}
+	return false
 }
 
 // empty reports whether no frame waits to leave a port.

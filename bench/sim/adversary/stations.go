@@ -41,14 +41,13 @@ func (w *world) swap(a, b *peer) {
 	w.absent |= 1<<a.port | 1<<b.port
 	kept := [2]traffic{a.traffic, b.traffic}
 	a.traffic, b.traffic = traffic{}, traffic{}
-	w.run(2*w.gap + w.flight())
-	for a.driver.Port.Waiting()+b.driver.Port.Waiting() > 0 {
-		w.run(w.gap) // else a frame from before could move a host back
-	}
-	a.host, b.host = b.host, a.host
-	for _, p := range []*peer{a, b} {
-		w.oracle.hosts[p.host] = host{port: p.port, since: unsettled, moved: w.now + 2*w.gap}
-		p.greeted = 0
+	// else a frame from before could move a host back
+	if w.until(2*w.gap+w.flight(), func() bool { return a.driver.Port.Waiting()+b.driver.Port.Waiting() == 0 }) {
+		a.host, b.host = b.host, a.host
+		for _, p := range []*peer{a, b} {
+			w.oracle.hosts[p.host] = host{port: p.port, since: unsettled, moved: w.now + 2*w.gap}
+			p.greeted = 0
+		}
 	}
 	a.traffic, b.traffic = kept[0], kept[1]
 	w.run(w.flight())
