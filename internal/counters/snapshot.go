@@ -14,6 +14,7 @@ type PortSnapshot struct {
 	Name   string
 	Vacant bool
 	Up     bool
+	Reads  bool // false: what it receives stalls, because its link is down, or there is no memory for its headroom yet
 	Port
 	Lossless    uint8 // priorities
 	PFCSent     pfc.GeneratorStats

@@ -74,6 +74,7 @@ func (w *Worker) look(s *Snapshot, now int64) {
 func (p *port) look(s *PortSnapshot, accounts *cells.Manager, now int64) {
 	*s = PortSnapshot{} // its flow control may be that of an earlier generation
 	s.Number, s.Name, s.Vacant, s.Up = p.number, p.Name, p.Vacant, p.up
+	s.Reads = p.reads
 	s.Port = p.count
 	s.Lossless = p.flow.lossless
 	p.flow.look(s, now)

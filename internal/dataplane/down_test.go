@@ -19,7 +19,7 @@ func TestHeldDownPortTakesNothing(t *testing.T) {
 	x.run(10_000, nil)
 	b := data(0, 1, lossless, 60, 0)
 	x.run(300_000, func() bool { x.fill(0, lossless, b); return false })
-	if p := x.port(0); p.Up || p.RX[lossless] != 0 || p.Dropped() != 0 || x.wires[0].A.Waiting() == 0 {
+	if p := x.port(0); p.Up || p.RX[lossless] != 0 || p.Dropped() != 0 || len(x.s.Workers[0].ports[0].stalled) == 0 {
 		t.Errorf("up %t: received %d, dropped %v", p.Up, p.RX[lossless], dropped(p))
 	}
 }
@@ -30,7 +30,7 @@ func TestFramesWaitForALink(t *testing.T) {
 	for _, test := range []struct {
 		wait int64 // ns
 		want map[string]uint64
-	}{{longestHold / 2, map[string]uint64{}}, {2 * longestHold, map[string]uint64{"link_down/3": 10}}} {
+	}{{longestStall / 2, map[string]uint64{}}, {2 * longestStall, map[string]uint64{"link_down/3": 10}}} {
 		r := newRig(t, 2, 1, nil)
 		r.introduce()
 		link := r.plan.Links[0]

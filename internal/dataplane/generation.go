@@ -10,6 +10,7 @@ import (
 	"sluice/internal/bridge"
 	"sluice/internal/budget"
 	"sluice/internal/umem"
+	"sluice/pmd"
 	"sluice/sched"
 )
 
@@ -213,6 +214,7 @@ func (p *port) own(arena *sched.Arena) (err error) {
 	if p.queues, err = sched.New(p.Sched, arena); err != nil {
 		return err
 	}
+	p.stalled = make([]pmd.Desc, 0, p.Buffers)
 	p.flow, err = newFlowControl(p.PortParams)
 	return err
 }
@@ -337,8 +339,8 @@ func (w *Worker) succeed(p, old *port, now int64) {
 	p.driver, p.held, p.parked, p.txRing, p.drain = old.driver, old.held, old.parked, old.txRing, old.drain
 	p.filled, p.sending, p.inFlight = old.filled, old.sending, old.inFlight
 	p.returned, p.later, p.most, p.slack = old.returned, old.later, max(p.most, old.most), old.slack
-	p.behind, p.left, p.heldSince, p.reads = old.behind, old.left, old.heldSince, old.reads
-	p.learnsFrom, p.waited = old.learnsFrom, old.waited
+	p.behind, p.before, p.stalledSince, p.reads = old.behind, old.before, old.stalledSince, old.reads
+	p.learnsFrom, p.stalled = old.learnsFrom, append(p.stalled, old.stalled...)
 	p.queues.TakeOver(old.queues)
 	p.flow.takeOver(&old.flow, now)
 	if dog := p.flow.watchdog; dog != nil {

@@ -16,10 +16,10 @@ func (w *Worker) ready(plan *Plan) bool {
 			continue
 		}
 		if !p.reads {
-			p.heldSince = longAgo // what it has not taken until now, it never will
+			p.stalledSince = longAgo // what it has not taken until now, it never will
 		}
 		// a burst may end early, before a frame that it has no room for, but two take more than one
-		if p.driver.Waiting() > 0 && w.awaited <= 2*p.Buffers/w.quantum {
+		if p.driver.Waiting()+len(p.stalled) > 0 && w.awaited <= 2*p.Buffers/w.quantum {
 			w.awaited++
 			return false
 		}
@@ -64,15 +64,15 @@ func (w *Worker) adopt(plan *Plan, now int64) {
 
 // changeLink notes that a link went down or came up. Addresses from before are forgotten.
 func (w *Worker) changeLink(p *port, link *Link, now int64) {
-	if p.up && (!link.Up || link.epoch != p.epoch) { // it was down meanwhile
-		w.forget(p, now)
-		if p.worker == w.index {
+	own := p.worker == w.index
+	switch {
+	case p.up && (!link.Up || link.epoch != p.epoch): // it was down meanwhile
+		if w.forget(p, now); own {
 			p.flow.forget(now)
-			p.reads, p.waited, p.heldSince = false, 0, now
-			if p.driver != nil && p.driver == link.Driver {
-				p.left = p.driver.Waiting()
-			}
+			p.stall(now)
 		}
+	case link.Up && !p.up:
+		p.stalledSince = now
 	}
 	p.epoch, p.up = link.epoch, link.Up
 }
@@ -85,14 +85,16 @@ func (w *Worker) forget(p *port, now int64) {
 	p.learnsFrom = now + bridge.Tick
 }
 
-// mayRead reports whether a port may begin to take frames: its link is up, there is memory for its
-// headroom, and all frames from before are taken.
-func (p *port) mayRead() bool { return p.up && !p.unbacked && p.left == 0 }
-
 // takeLast takes what a departing driver has received and sent since it was found empty, so that
 // all of it is counted.
 func (w *Worker) takeLast(p *port, now int64) {
-	if w.receive(p, w.burst[:], now) > 0 {
+	switch {
+	case !p.reads:
+		w.collect(p, now)
+		for p.close(); len(p.stalled) > 0; {
+			w.resume(p, len(p.stalled), true, now)
+		}
+	case w.receive(p, w.burst[:], now) > 0:
 		w.finish(p)
 	}
 	for p.sending > 0 && w.reapBurst(p) == w.quantum {
@@ -113,7 +115,7 @@ func (w *Worker) attach(p *port, link Link, now int64) {
 	if link.Driver != nil && !p.parked {
 		panic("dataplane: port " + p.Name + " got a driver before the buffers of the last one were reclaimed")
 	}
-	p.driver, p.txRing, p.parked, p.heldSince, p.left = link.Driver, link.TXRing, link.Closed, now, 0
+	p.driver, p.txRing, p.parked, p.stalledSince, p.before = link.Driver, link.TXRing, link.Closed, now, 0
 	p.reads = p.mayRead()
 	p.gates()
 	if p.parked {

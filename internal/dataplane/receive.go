@@ -1,8 +1,6 @@
 package dataplane
 
 import (
-	"math"
-
 	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/budget"
@@ -21,7 +19,7 @@ import (
 // depend on how many ports follow.
 func (w *Worker) take(p *port, now int64) int {
 	if !p.reads {
-		return w.takeHeld(p, now)
+		return w.takeStalled(p, now)
 	}
 	if w.budget.Receive <= 0 { // flood copies have spent it: wait for the next iteration
 		w.leaves(p)
@@ -46,77 +44,6 @@ func (w *Worker) take(p *port, now int64) int {
 	} else if p.burst < burstSize {
 		p.widen()
 	}
-	return n
-}
-
-// longestHold is how long frames may wait with the driver of a port that does not read, in ns: the
-// recommended bridge transit delay (IEEE 802.1D-2004 table 7-3).
-const (
-	longestHold = 1e9
-	longAgo     = math.MinInt64 / 2
-)
-
-// takeHeld is take for a port that does not read, because its link is down or it has no headroom:
-// it could not stop its peer. It forwards the frames from before the link went down. Those that
-// came later wait, so a port that comes up finds what its peer has sent since the link has carrier.
-// They are dropped if they have to wait for too long.
-//
-//go:noinline
-func (w *Worker) takeHeld(p *port, now int64) (n int) {
-	waiting := p.driver.Waiting()
-	late := now-p.heldSince >= longestHold
-	if p.unread = false; waiting == 0 || late {
-		p.left = 0
-	}
-	switch {
-	case p.left > 0:
-		w.bridge.Stale(p.number, true)
-		n = w.takeSome(p, &p.left, now)
-		w.bridge.Stale(p.number, false)
-	case p.mayRead():
-		if p.waited == 0 {
-			p.waited = waiting
-			p.gates()
-		}
-		if n = w.takeSome(p, &p.waited, now); p.waited > 0 && !late {
-			break
-		}
-		p.reads, p.waited = true, 0
-		p.gates()
-		return n + w.take(p, now)
-	case waiting == 0:
-		p.heldSince = max(p.heldSince, now)
-	case late:
-		n = w.receiveHeld(p, burstSize, now)
-	}
-	p.gates()
-	return n
-}
-
-// takeSome takes up to a burst of the frames that wait at a port that does not read. There may be
-// more than its headroom holds: while a group is in XOFF, they go on waiting.
-func (w *Worker) takeSome(p *port, left *int, now int64) (n int) {
-	for *left > 0 && n < w.quantum && w.accounts.Congested(p.number) == 0 {
-		took := w.receiveHeld(p, p.most, now)
-		if took == 0 { // the first frame is not whole, or has more parts
-			if took = w.receiveHeld(p, p.most+p.slack, now); took == 0 {
-				*left = 0
-			}
-		}
-		*left = max(*left-took, 0)
-		n += took
-	}
-	if n > 0 {
-		w.leaves(p)
-	}
-	return n
-}
-
-func (w *Worker) receiveHeld(p *port, burst int, now int64) (n int) {
-	if n = w.receive(p, w.burst[:burst], now); n > 0 {
-		w.finish(p)
-	}
-	w.budget.Receive -= n
 	return n
 }
 
@@ -176,9 +103,14 @@ func (w *Worker) receive(p *port, burst []pmd.Desc, now int64) int {
 		return 0
 	}
 	p.count.RXBursts++
-	w.forward(p, w.arrived[:w.parse(p, w.linked(p, burst[:n]), now)], now)
-	w.charge(p)
+	w.process(p, burst[:n], now)
 	return n
+}
+
+// process is receive for a burst that has left the driver.
+func (w *Worker) process(p *port, burst []pmd.Desc, now int64) {
+	w.forward(p, w.arrived[:w.parse(p, w.linked(p, burst), now)], now)
+	w.charge(p)
 }
 
 // finish ends a burst that receive began: it queues the frames or drops them. It reports whether it
@@ -758,9 +690,6 @@ func (p *port) gates() {
 	if !p.up {
 		p.shut = allPriorities
 	}
-	if !p.reads && p.waited == 0 && p.left == 0 {
-		refused = allPriorities
-	}
 	switch p.drain {
 	case HoldPeers:
 		refused |= ^p.flow.lossless
@@ -782,7 +711,7 @@ func (p *port) whyRefused(length int, priority uint8) drop.Reason {
 	switch {
 	case length > p.longestIn[priority]:
 		return drop.Oversize
-	case !p.reads:
+	case !p.reads && !p.mayRead():
 		return drop.LinkDown
 	case p.discarded>>priority&1 != 0:
 		return drop.Storm

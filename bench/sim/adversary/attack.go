@@ -299,7 +299,7 @@ func (w *world) idle() bool {
 			return false
 		}
 		for i := range s.Ports {
-			if s.Ports[i].Buffers.Sending > 0 {
+			if p := &s.Ports[i]; p.Buffers.Sending > 0 || p.Up && !p.Reads {
 				return false
 			}
 		}

@@ -71,6 +71,7 @@ type driver struct {
 
 	// As of the plan that the worker runs:
 	up       bool
+	reads    bool
 	lossless uint8    // priorities
 	since    [8]int64 // ns, by priority: until then the peer may send although the switch wants it to stop
 }
@@ -246,8 +247,8 @@ func (l *loop) run(yield func(int64) bool) {
 			l.follow() // a worker reads no port without a link
 		}
 		for _, d := range l.drivers {
-			if d.unread {
-				d.served() // the worker left these frames there, so by now it has stopped their sender
+			if d.unread || !d.reads {
+				d.served() // the worker left frames there, so by now it has stopped their sender
 			}
 		}
 	}
@@ -415,9 +416,9 @@ func (l *loop) follow() {
 				d.since[class] = settled
 			}
 		}
-		d.up, d.lossless = p.Up, p.Lossless
+		d.up, d.reads, d.lossless = p.Up, p.Reads, p.Lossless
 		// a class becomes lossless when there is memory for its headroom
-		l.behindPlan = l.behindPlan || p.Lossless != l.config.Ports[p.Number].PFC
+		l.behindPlan = l.behindPlan || p.Up && !p.Reads || p.Lossless != l.config.Ports[p.Number].PFC
 	}
 }
 
@@ -440,7 +441,7 @@ func (d *driver) took(b []byte) {
 	d.promise(f)
 	// a reload may change what is too long while it waits, or only take effect later
 	f.settled = f.settled && int(f.length) <= d.peer.least[f.class] && !(f.to != everyone && w.cutOff(int(f.to)))
-	if d.up {
+	if d.reads {
 		w.heard(f, d.peer.port)
 	}
 }
