@@ -110,8 +110,8 @@ func (w *Worker) settlePort(p *port, alike bool) bool {
 	return little|much == 0
 }
 
-// hasLonger reports whether frames from before a reload wait in the port's queues that may be longer
-// than MaxFrame. Once no more come, it is enough to let as many frames leave as there are now.
+// hasLonger reports whether frames from before a reload wait in the port's queues that may be
+// longer than MaxFrame. Once no more come, it is enough to let as many leave as there are now.
 func (p *port) hasLonger() (has bool) {
 	for queue := range p.longer {
 		frames := &p.longer[queue]

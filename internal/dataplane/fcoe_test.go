@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -696,6 +697,7 @@ func TestLinksChangeUnderTraffic(t *testing.T) {
 	const frames = 5000
 	passed := 0
 	for n := range frames {
+		runtime.Gosched() // else the links may not change once on a busy machine
 		r.send(0, storage(vnMAC, fcfMAC, pfcPCP|fcoeVLAN, frame.TypeFCoE, n))
 		r.run(300)
 		if got, _ := r.received(1); len(got) > 0 {

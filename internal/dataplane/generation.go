@@ -340,7 +340,7 @@ func (w *Worker) succeed(p, old *port, now int64) {
 	p.filled, p.sending, p.inFlight = old.filled, old.sending, old.inFlight
 	p.returned, p.later, p.most, p.slack = old.returned, old.later, max(p.most, old.most), old.slack
 	p.behind, p.before, p.stalledSince, p.reads = old.behind, old.before, old.stalledSince, old.reads
-	p.learnsFrom, p.stalled = old.learnsFrom, append(p.stalled, old.stalled...)
+	p.learnsFrom, p.excess, p.stalled = old.learnsFrom, old.excess, append(p.stalled, old.stalled...)
 	p.queues.TakeOver(old.queues)
 	p.flow.takeOver(&old.flow, now)
 	if dog := p.flow.watchdog; dog != nil {

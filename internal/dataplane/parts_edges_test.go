@@ -92,8 +92,8 @@ func (c crowded) Receive(burst []pmd.Desc) (n int) {
 	return n
 }
 
-// TestNothingLearnedFromBefore: frames from before a link went down are forwarded, however few a port
-// takes at a time, but it learns no address from them, even if the link is up again.
+// TestNothingLearnedFromBefore: frames from before a link went down are forwarded, however few a
+// port takes at a time, but it learns no address from them, even if the link is up again.
 func TestNothingLearnedFromBefore(t *testing.T) {
 	for _, test := range []struct {
 		quantum, burst int

@@ -72,7 +72,9 @@ func (w *Worker) changeLink(p *port, link *Link, now int64) {
 			p.stall(now)
 		}
 	case link.Up && !p.up:
-		p.stalledSince = now
+		if p.stalledSince = now; own && p.driver != nil {
+			p.excess = max(0, len(p.stalled)+p.driver.Waiting()-cap(p.stalled)/2)
+		}
 	}
 	p.epoch, p.up = link.epoch, link.Up
 }
@@ -92,7 +94,7 @@ func (w *Worker) takeLast(p *port, now int64) {
 	case !p.reads:
 		w.collect(p, now)
 		for p.close(); len(p.stalled) > 0; {
-			w.resume(p, len(p.stalled), true, now)
+			w.resume(p, 0, len(p.stalled), true, now)
 		}
 	case w.receive(p, w.burst[:], now) > 0:
 		w.finish(p)

@@ -711,7 +711,7 @@ func (p *port) whyRefused(length int, priority uint8) drop.Reason {
 	switch {
 	case length > p.longestIn[priority]:
 		return drop.Oversize
-	case !p.reads && !p.mayRead():
+	case !p.reads:
 		return drop.LinkDown
 	case p.discarded>>priority&1 != 0:
 		return drop.Storm

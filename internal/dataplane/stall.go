@@ -10,8 +10,9 @@ import (
 // A port does not read while its link is down, or while it has no headroom: it could not stop its
 // peer. What comes in meanwhile stalls, so a port that comes up forwards what its peer has sent
 // since the link has carrier. There may be more of it than the headroom is for: while a group is in
-// XOFF, its frames stay stalled. Control frames take effect at once. Stalled frames are in the buffers
-// that the driver has to receive into, so there are no more than these.
+// XOFF, its frames stay stalled. Control frames take effect at once. Stalled frames are in the
+// buffers that the driver has to receive into, so there are no more than these. Once the link is
+// up, half of them must be free, since the driver needs some to receive control frames.
 
 const (
 	// longestStall is how long frames may be stalled without a link, in ns: the recommended bridge
@@ -36,45 +37,53 @@ func (p *port) stall(now int64) {
 //
 //go:noinline
 func (w *Worker) takeStalled(p *port, now int64) (n int) {
-	w.collect(p, now)
+	if !w.collect(p, now) {
+		p.before, p.excess = min(p.before, len(p.stalled)), min(p.excess, max(0, len(p.stalled)-cap(p.stalled)/2))
+	}
 	late := now-p.stalledSince >= longestStall
 	p.unread = false
 	switch {
-	case len(p.stalled) == 0:
-		p.before, p.stalledSince = 0, max(p.stalledSince, now)
-		if p.reads = p.mayRead(); p.reads {
-			return w.take(p, now)
-		}
+	case p.mayRead() && p.excess > 0:
+		n = w.refuseStalled(p, cap(p.stalled)/2, p.excess, now)
+		p.excess = max(0, p.excess-n)
 	case p.mayRead():
-		n = w.resume(p, len(p.stalled), late, now)
+		n = w.resume(p, 0, len(p.stalled), late, now)
+		p.reads = len(p.stalled) == 0 && p.before == 0
 	case p.before > 0:
-		n = w.resume(p, p.before, late, now)
+		n = w.resume(p, 0, p.before, late, now)
 	case late:
-		p.close()
-		n = w.resume(p, len(p.stalled), late, now)
-		p.gates()
+		n = w.refuseStalled(p, 0, len(p.stalled), now)
+	}
+	if len(p.stalled) == 0 {
+		p.stalledSince = max(p.stalledSince, now)
 	}
 	w.unread = w.unread || n >= w.quantum
 	return n
 }
 
-// collect takes a burst from the driver of a port that does not read.
-func (w *Worker) collect(p *port, now int64) {
-	burst := w.burst[:min(burstSize, cap(p.stalled)-len(p.stalled))]
-	if len(burst) == 0 {
-		return
+// collect takes a burst from the driver of a port that does not read. It returns false if there was
+// none.
+func (w *Worker) collect(p *port, now int64) bool {
+	kept := len(p.stalled)
+	room := p.stalled[kept:min(kept+burstSize, cap(p.stalled))]
+	if len(room) == 0 {
+		return true
 	}
-	for burst = burst[:p.driver.Receive(burst)]; len(burst) > 0; {
-		parts := whole(burst)
-		class, control := w.classify(p, &burst[0])
+	n := p.driver.Receive(room)
+	for left := room[:n]; len(left) > 0; {
+		parts := whole(left)
+		class, control := w.classify(p, &left[0])
 		if control && parts == 1 {
-			w.process(p, burst[:parts], now)
+			w.burst[0] = left[0]
+			w.process(p, w.burst[:1], now)
 		} else {
-			p.stalled = append(p.stalled, burst[:parts]...)
-			p.stalled[len(p.stalled)-parts].Options |= uint32(class) << classShift
+			left[0].Options |= uint32(class) << classShift
+			kept += copy(p.stalled[kept:cap(p.stalled)], left[:parts])
 		}
-		burst = burst[parts:]
+		left = left[parts:]
 	}
+	p.stalled = p.stalled[:kept]
+	return n > 0
 }
 
 // The first descriptor of a stalled frame has its class in its options.
@@ -105,23 +114,22 @@ func (w *Worker) classify(p *port, d *pmd.Desc) (class uint8, control bool) {
 	return class % Priorities, control
 }
 
-// resume forwards stalled frames: up to a burst, from among the first descriptors. Frames of groups
-// in XOFF stay stalled unless they are late, and so do those of the same class behind them. Nothing
-// is learned from frames from before the link went down.
-func (w *Worker) resume(p *port, most int, late bool, now int64) (n int) {
+// resume forwards stalled frames: up to a burst, from among most descriptors from one on. Frames of
+// groups in XOFF stay stalled unless they are late, and so do those of the same class behind them.
+// Nothing is learned from frames from before the link went down.
+func (w *Worker) resume(p *port, from, most int, late bool, now int64) (n int) {
 	kept, blocked, before := 0, uint8(0), p.before
 	for i, parts := 0, 0; i < len(p.stalled); i += parts {
-		if i >= most || n >= w.quantum {
+		if i >= from+most || n >= w.quantum {
 			kept += copy(p.stalled[kept:], p.stalled[i:])
 			break
 		}
 		if !late {
 			blocked |= w.accounts.Congested(p.number)
 		}
-		descs := p.stalled[i:]
-		parts = whole(descs)
-		descs = descs[:parts]
-		if blocked>>(descs[0].Options>>classShift)&1 != 0 {
+		parts = whole(p.stalled[i:])
+		descs := p.stalled[i : i+parts]
+		if i < from || blocked>>(descs[0].Options>>classShift)&1 != 0 {
 			kept += copy(p.stalled[kept:], descs)
 			continue
 		}
@@ -131,12 +139,20 @@ func (w *Worker) resume(p *port, most int, late bool, now int64) (n int) {
 		w.process(p, w.burst[:parts], now)
 		w.finish(p)
 		if n += parts; i < before {
-			p.before -= parts
+			p.before = max(0, p.before-parts)
 		}
 	}
 	w.bridge.Stale(p.number, false)
 	p.stalled = p.stalled[:kept]
 	w.budget.Receive -= n
+	return n
+}
+
+// refuseStalled drops frames as resume forwards them.
+func (w *Worker) refuseStalled(p *port, from, most int, now int64) (n int) {
+	p.close()
+	n = w.resume(p, from, most, true, now)
+	p.gates()
 	return n
 }
 

@@ -122,32 +122,35 @@ type port struct {
 
 	batches [Priorities]batch // by queue: its frames of the current burst
 
-	held         []uint8            // by buffer id: what the driver holds it for, holding…
-	parked       bool               // no driver, and no former one that still holds buffers
-	filled       int                // buffers with the driver for reception, or parked for it
-	sending      int                // buffers with the driver, to send
-	inFlight     int                // their bytes on the wire, without FCS, preamble and gap
-	burst        int                // most descriptors of the next receive; see take
-	slack        int                // most of it that a burst leaves free for a frame of several parts; 0: there are none
-	txRing       int                // upper limit of sending
-	spread       int                // most parts of a frame that is sent
-	epoch        uint32             // Link.epoch, as of the current plan
-	alone        int                // bursts left in which no trains are sought
-	unread       bool               // frames wait with its driver, as of this pass; only where it has lossless classes
-	behind       bool               // the last budget ran out with frames unread: its peer's lossless priorities are stopped
-	learnsFrom   int64              // ns: see forget
-	stalled      []pmd.Desc         // what it has received while it does not read
-	before       int                // of stalled and with the driver: descriptors from before the link went down
-	stalledSince int64              // ns: no frame is stalled for longer
-	unbacked     bool               // has less headroom than it is to have: does not begin to read
-	settled      bool               // has the headroom and the demand of the generation
-	longer       [Priorities]uint64 // see hasLonger: how many frames must have left each queue
-	drain        Drain
-	queues       *sched.Scheduler
-	flow         flowControl
-	injection    injection
-	subscriber   punt.Subscriber
-	count        PortCounters
+	held       []uint8 // by buffer id: what the driver holds it for, holding…
+	parked     bool    // no driver, and no former one that still holds buffers
+	filled     int     // buffers with the driver for reception, or parked for it
+	sending    int     // buffers with the driver, to send
+	inFlight   int     // their bytes on the wire, without FCS, preamble and gap
+	burst      int     // most descriptors of the next receive; see take
+	slack      int     // most of it that a burst leaves free for a frame of several parts; 0: there are none
+	txRing     int     // upper limit of sending
+	spread     int     // most parts of a frame that is sent
+	epoch      uint32  // Link.epoch, as of the current plan
+	alone      int     // bursts left in which no trains are sought
+	unread     bool    // frames wait with its driver, as of this pass; only where it has lossless classes
+	behind     bool    // the last budget ran out with frames unread: its peer's lossless priorities are stopped
+	learnsFrom int64   // ns: see forget
+	unbacked   bool    // has less headroom than it is to have: does not begin to read
+	settled    bool    // has the headroom and the demand of the generation
+	drain      Drain
+	queues     *sched.Scheduler
+	flow       flowControl
+	injection  injection
+	subscriber punt.Subscriber
+	count      PortCounters
+
+	// Used while it does not read, and while it changes over.
+	stalled      []pmd.Desc         // what it has received meanwhile
+	before       int                // of these and with the driver: descriptors from before the link went down
+	excess       int                // likewise: descriptors for which there is no room once the link is up
+	stalledSince int64              // ns
+	longer       [Priorities]uint64 // by queue: see hasLonger
 
 	// Used for frames of several parts.
 	returned int  // buffers back from the driver that belong to frames of which it still has others

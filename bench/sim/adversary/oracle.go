@@ -31,6 +31,7 @@ type passage struct {
 	vid               uint16
 	length            uint16 // likewise: bytes without FCS
 	taken, gone       bool   // received by the switch; lost on a wire that was down
+	stalled           bool   // received by a port that does not read
 	promised, settled bool   // its class is lossless at its ingress port; and has been for long enough to stop the peer
 }
 
@@ -163,11 +164,14 @@ func (w *world) known(h int, sent int64) bool {
 // learning returns within which time all workers learn where a host is, ns.
 func (w *world) learning() int64 { return 4*w.gap + 10_000 }
 
-// cutOff reports whether a frame to a host may find the link of its port down. The switch has
+// cutOff reports whether a frame may find the link of its destination's port down. The switch has
 // forgotten where that host is, so it floods the frame to the other ports.
-func (w *world) cutOff(h int) bool {
-	port := w.oracle.hosts[h].port
-	return !w.plan.Links[port].Up || w.now < w.peers[port].cut
+func (w *world) cutOff(f *passage) bool {
+	if f.due == 0 {
+		return false
+	}
+	port := bits.TrailingZeros64(f.due)
+	return !w.plan.Links[port].Up || f.sent < w.peers[port].cut
 }
 
 // heard records that a port has received a frame. Frames from before the switch forgot the hosts
@@ -233,7 +237,7 @@ func (w *world) sum(r *Result) {
 	r.Misdirected, r.Duplicated = o.misplaced.misdirected, o.misplaced.duplicated
 	r.Reordered, r.Corrupted = o.misplaced.reordered, o.misplaced.corrupted
 	missing := make([][8]uint64, len(w.peers)) // promised and settled copies, by egress port and class
-	var early uint64                           // promised copies that are not settled
+	var early uint64                           // copies, at most, of promised frames that are not settled
 	var balance [8]int64                       // by class: frames that came in, less those that left or were dropped
 	for i := range o.passages {
 		f := &o.passages[i]
@@ -251,11 +255,13 @@ func (w *world) sum(r *Result) {
 			continue
 		}
 		balance[f.class] += 1 - int64(bits.OnesCount64(f.got))
-		if !f.promised || absent == 0 {
+		if !f.promised {
 			continue
 		}
-		if !f.settled || f.to != everyone && f.sent < o.hosts[f.to].moved {
-			early += uint64(bits.OnesCount64(absent))
+		if !f.settled || f.to != everyone && f.sent < o.hosts[f.to].moved || f.stalled && w.cutOff(f) {
+			if early += uint64(bits.OnesCount64(absent)); !w.settings.static {
+				early += uint64(len(w.peers) - 1) // it may have been flooded
+			}
 			continue
 		}
 		for ; absent != 0; absent &= absent - 1 {
@@ -281,7 +287,7 @@ func (w *world) sum(r *Result) {
 			}
 		}
 	}
-	r.LosslessDrops = max(lost, counted-min(counted, early+copies))
+	r.LosslessDrops = max(lost, counted-min(counted, early))
 	wrong := off(balance, copies)
 	r.Uncounted = lost - min(lost, shown) + wrong - min(wrong, gone)
 }

@@ -42,7 +42,7 @@ func (w *world) swap(a, b *peer) {
 	kept := [2]traffic{a.traffic, b.traffic}
 	a.traffic, b.traffic = traffic{}, traffic{}
 	// else a frame from before could move a host back
-	if w.until(2*w.gap+w.flight(), func() bool { return a.driver.Port.Waiting()+b.driver.Port.Waiting() == 0 }) {
+	if w.until(2*w.gap+w.flight(), func() bool { return a.driver.idle() && b.driver.idle() }) {
 		a.host, b.host = b.host, a.host
 		for _, p := range []*peer{a, b} {
 			w.oracle.hosts[p.host] = host{port: p.port, since: unsettled, moved: w.now + 2*w.gap}
@@ -53,6 +53,9 @@ func (w *world) swap(a, b *peer) {
 	w.run(w.flight())
 	w.absent = absent
 }
+
+// idle reports whether the switch has taken all frames that have come in at a port.
+func (d *driver) idle() bool { return d.reads && d.Port.Waiting() == 0 }
 
 // quieten keeps peers from sending to a port until what they have sent has come in, if the switch
 // is about to forget its host: it would flood those frames.

@@ -438,9 +438,10 @@ func (d *driver) took(b []byte) {
 	}
 	f := &w.oracle.passages[serial]
 	f.taken = true
+	f.stalled = !d.reads
 	d.promise(f)
 	// a reload may change what is too long while it waits, or only take effect later
-	f.settled = f.settled && int(f.length) <= d.peer.least[f.class] && !(f.to != everyone && w.cutOff(int(f.to)))
+	f.settled = f.settled && int(f.length) <= d.peer.least[f.class] && !w.cutOff(f)
 	if d.reads {
 		w.heard(f, d.peer.port)
 	}
