@@ -309,6 +309,21 @@ func TestLearnFromAnotherWorker(t *testing.T) {
 	}
 }
 
+// TestAnnouncedInTheTickOfForget: an address that another worker announces is known, although its
+// port has forgotten all addresses in the same tick. Frames from it don't change that.
+func TestAnnouncedInTheTickOfForget(t *testing.T) {
+	b := mustNew(t, Params{Ports: make([]PortParams, 2)})
+	b.Forget(0, 0)
+	b.Learn(0, alice, 1, 0)
+	b.decide(1, 0, untagged(alice, bob))
+	if out := b.place(2, alice); out != 0 {
+		t.Errorf("to the address after a frame from it: %d, want port 0", out)
+	}
+	if d := b.decide(3, 0, untagged(alice, alice)); d.Reason != SourceAddress {
+		t.Errorf("from the address to itself: %+v", d)
+	}
+}
+
 func TestNewRefuses(t *testing.T) {
 	two := make([]PortParams, 2)
 	for _, c := range []struct {

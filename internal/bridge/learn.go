@@ -124,7 +124,7 @@ func (b *Bridge) learn(now lastSeen, key uint64, in int, dst frame.MAC) (news, k
 	e := b.table.find(key)
 	if e != nil {
 		if last := e.seen; last.place() == in && b.alive(now, e) {
-			e.seen = now | lastSeen(in)
+			e.seen = max(last, now|lastSeen(in)) // last may be ahead of now: see Learn
 			return last < b.periodFrom, true, false
 		}
 	}

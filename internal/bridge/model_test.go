@@ -96,6 +96,8 @@ func (m *model) learn(now int64, p place, port int, full bool) (learned bool) {
 	case known >= 0 && known != port:
 		m.want.Moved++
 		m.note(port, Moved, p, known)
+	case known == port:
+		now = max(now, m.station[p].seen) // what another worker has announced may be ahead
 	}
 	m.station[p] = visit{port, now}
 	return true
