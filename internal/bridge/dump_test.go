@@ -67,3 +67,29 @@ func TestDumpBeyondTheEnd(t *testing.T) {
 		t.Errorf("got %v and slot %d", all, next)
 	}
 }
+
+// TestFind returns what Dump does, for one address in one VLAN.
+func TestFind(t *testing.T) {
+	const ageing = 1000 * us
+	b := mustNew(t, Params{Ports: make([]PortParams, 4), Ageing: ageing,
+		Static: []StaticEntry{{MAC: bob, VID: 4094, Port: 1}}})
+	b.decide(2*us, 3, tagged(alice, frame.Broadcast, 4094))
+	for _, c := range []struct {
+		now  int64
+		mac  frame.MAC
+		vid  uint16
+		want FDBEntry // empty: unknown
+	}{
+		{5 * us, alice, 4094, FDBEntry{MAC: alice, VID: 4094, Port: 3, Age: 3 * us}},
+		{2*us + ageing, alice, 4094, FDBEntry{MAC: alice, VID: 4094, Port: 3, Age: ageing}},
+		{-5 * us, alice, 4094, FDBEntry{MAC: alice, VID: 4094, Port: 3}}, // seen by a worker that is ahead
+		{3*us + ageing, alice, 4094, FDBEntry{}},
+		{0, alice, 1, FDBEntry{}},
+		{0, carol, 4094, FDBEntry{}},
+		{ageing + us, bob, 4094, FDBEntry{MAC: bob, VID: 4094, Port: 1, Static: true}},
+	} {
+		if e, known := b.Find(c.now, c.mac, c.vid); e != c.want || known != (c.want != FDBEntry{}) {
+			t.Errorf("%v in VLAN %d at %d ns: %+v, %v; want %+v", c.mac, c.vid, c.now, e, known, c.want)
+		}
+	}
+}
