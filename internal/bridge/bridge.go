@@ -187,11 +187,11 @@ func build(p Params) (*Bridge, error) {
 	if p.Mode == Wire {
 		return b, nil
 	}
-	b.groups, b.groupOf = groupVLANs(&p)
+	b.groups, b.groupOf = groupVLANs(b.ports)
 	b.storms = newStorms(p.Ports)
 	b.divide(p.Capacity - len(p.Static))
-	bursts := int64(1) << logSlots(p.Capacity) / sweepBurst
-	b.sweepEvery = max(1, p.Ageing>>tickShift/periodsPerAgeing/bursts)
+	logBursts := logSlots(p.Capacity) - logSweepBurst
+	b.sweepEvery = max(1, p.Ageing>>tickShift/periodsPerAgeing>>logBursts)
 	return b, nil
 }
 

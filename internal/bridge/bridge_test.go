@@ -309,6 +309,26 @@ func TestLearnFromAnotherWorker(t *testing.T) {
 	}
 }
 
+// TestLateAnnouncements: an address that was seen elsewhere since stays there. In the same tick, or
+// after it has been forgotten, it moves.
+func TestLateAnnouncements(t *testing.T) {
+	for _, c := range []struct {
+		seen, announced int64 // ticks
+		forget          bool
+		want            int32
+	}{{1, 0, false, 0}, {9, 0, false, 0}, {0, 0, false, 1}, {0, 1, false, 1}, {1, 0, true, 1}} {
+		b := mustNew(t, Params{Ports: make([]PortParams, 2)})
+		b.decide(c.seen*us, 0, untagged(alice, bob))
+		if c.forget {
+			b.Forget(c.seen*us, 0)
+		}
+		b.Learn(c.announced*us, alice, 1, 1)
+		if out := b.place(c.seen*us, alice); out != c.want {
+			t.Errorf("%+v: %d", c, out)
+		}
+	}
+}
+
 // TestAnnouncedInTheTickOfForget: an address that another worker announces is known, although its
 // port has forgotten all addresses in the same tick. Frames from it don't change that.
 func TestAnnouncedInTheTickOfForget(t *testing.T) {
@@ -372,6 +392,38 @@ func TestNewRefuses(t *testing.T) {
 	} {
 		if b, err := New(c.p); b != nil || err == nil || !strings.HasPrefix(err.Error(), "bridge: "+c.want) {
 			t.Errorf("error %v, want one about %s", err, c.want)
+		}
+	}
+}
+
+// TestNewTakesExtremes: the ends of all ranges are valid.
+func TestNewTakesExtremes(t *testing.T) {
+	most := func() PortParams {
+		return PortParams{
+			PVID: maxVLAN, VLANs: vlans(1, maxVLAN), Tagged: vlans(1, maxVLAN), Limit: MaxCapacity,
+			Classifier: Classifier{Trust: TrustNothing, Default: 7, PCP: [8]uint8{7: 7}, DSCP: [64]uint8{63: 7}},
+			Remark:     Remark{PCP: &[8]uint8{7: 7}, DSCP: &[8]uint8{6: 63, 7: Keep}},
+			Storm:      StormParams{Broadcast: {Rate: maxFloodRate, Burst: maxFloodBurst}},
+		}
+	}
+	for name, p := range map[string]Params{
+		"lowest": {Ports: []PortParams{{PVID: 1, Limit: 1, Storm: StormParams{Broadcast: {Rate: 1, Burst: 1}}}},
+			Ageing: 1, Capacity: 1, Static: []StaticEntry{{alice, 1, 0}}},
+		"highest": {Ports: []PortParams{most(), most()}, Ageing: MaxAgeing, Capacity: MaxCapacity,
+			Static: []StaticEntry{{alice, 0, 1}, {bob, maxVLAN, 0}}, FCoE: vlans(1)},
+		"ports": {Mode: Wire, Ports: append([]PortParams{{Peer: -1}}, slices.Repeat([]PortParams{{}}, MaxPorts-1)...)},
+		"wire":  {Mode: Wire, Ports: []PortParams{{Peer: 2}, {Peer: -1}, {Peer: 0}}},
+	} {
+		if _, err := New(p); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAnomalyNames(t *testing.T) {
+	for i, want := range []string{"moved", "no_room", "pinned", "own"} {
+		if got := Anomaly(i).String(); got != want {
+			t.Errorf("anomaly %d is called %s, want %s", i, got, want)
 		}
 	}
 }

@@ -16,9 +16,7 @@ type FDBEntry struct {
 // entries they hold. Entries that are learned, moved or removed between two calls may be missed or
 // appear twice.
 func (b *Bridge) Dump(now int64, from, slots int, into []FDBEntry) (entries []FDBEntry, next int) {
-	if from >= len(b.table.slots) {
-		return into, 0
-	}
+	from = min(from, len(b.table.slots))
 	to := min(from+slots, len(b.table.slots))
 	for i := range b.table.slots[from:to] {
 		e := &b.table.slots[from+i]

@@ -22,6 +22,21 @@ func TestManyFlushes(t *testing.T) {
 	}
 }
 
+// TestFlushesEnd: a flush counts until all addresses from before it have aged. However many follow,
+// the addresses of other VLANs stay.
+func TestFlushesEnd(t *testing.T) {
+	const ageing = 1000 * us
+	b := mustNew(t, Params{Ports: make([]PortParams, 2), Ageing: ageing})
+	for i := range int64(3 * maxFlushes) {
+		now := i * (ageing + 2*us)
+		b.decide(now, 0, tagged(alice, bob, 2))
+		b.Flush(now, AnyPort, 1)
+		if _, known := b.Find(now, alice, 2); !known {
+			t.Fatalf("after %d flushes of VLAN 1, an address in VLAN 2 is forgotten", i+1)
+		}
+	}
+}
+
 // TestAnnounce: after Announce, a known address is news to other workers once more.
 func TestAnnounce(t *testing.T) {
 	b := mustNew(t, Params{Ports: make([]PortParams, 2)})
@@ -30,9 +45,9 @@ func TestAnnounce(t *testing.T) {
 	if !news(10*us) || news(20*us) {
 		t.Fatal("a station is news once in a period")
 	}
-	b.Announce(30 * us)
-	if !news(40*us) || news(50*us) {
-		t.Error("a station is news once more after Announce, and not more often")
+	b.Announce(30*us + 1)
+	if news(30*us+2) || !news(31*us) || news(50*us) {
+		t.Error("a station is news once more from the tick after Announce, and not more often")
 	}
 }
 
@@ -51,7 +66,7 @@ func TestTidy(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			const limit = 100
-			b := mustNew(t, Params{Ports: []PortParams{{Limit: limit}, {PVID: 2}}})
+			b := mustNew(t, Params{Ports: []PortParams{{Limit: limit}, {PVID: 2}}, Capacity: 128}) // in many runs
 			for i := range limit {
 				b.Learn(0, stranger(i), 0, 0)
 			}
@@ -68,6 +83,13 @@ func TestTidy(t *testing.T) {
 			if d := b.decide(3*us, 0, untagged(stranger(limit), frame.Broadcast)); !d.Learned ||
 				b.Stats().PortFull > 0 {
 				t.Errorf("a new address: %+v", d)
+			}
+			for range 2 * len(b.table.slots) / tidyBurst {
+				b.Tidy(3 * us)
+			}
+			before := b.Len()
+			if b.Tidy(1e18); b.Len() != before {
+				t.Errorf("%d addresses, %d before: Tidy was at work after it had examined the table", b.Len(), before)
 			}
 		})
 	}

@@ -42,7 +42,8 @@ const periodsPerAgeing = 4
 
 const (
 	// sweepBurst is how many slots one upkeep examines.
-	sweepBurst = 16
+	sweepBurst    = 1 << logSweepBurst
+	logSweepBurst = 4
 	// tidyBurst is how many slots Tidy examines.
 	tidyBurst = 256
 )

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -94,7 +95,10 @@ func TestFloodOfAnothersAddresses(t *testing.T) {
 		b.decide(0, 1, untagged(stranger(i), frame.Broadcast))
 	}
 	for i := range 50 {
-		b.decide(us, 0, untagged(stranger(i), frame.Broadcast))
+		d := b.decide(us, 0, untagged(stranger(i), frame.Broadcast))
+		if d.Out != Flood || d.Learned != (i < 2) {
+			t.Errorf("frame %d: %+v; want it forwarded, and news of two addresses", i, d)
+		}
 	}
 	moved := 0
 	for i := range 50 {
@@ -261,6 +265,60 @@ func TestHundredThousandStations(t *testing.T) {
 	}
 	if s := b.Stats(); s.Learned != n || s.Moved != n/ports/10 || s.TableFull != 0 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestEachPortKeepsAnEntry: a table with one entry for each port has room for an address of each,
+// even after one port has flooded it. Beyond that the first that come are served.
+func TestEachPortKeepsAnEntry(t *testing.T) {
+	const ports = 4
+	for capacity, want := range map[int]int{ports - 1: ports - 1, ports: 1, ports + 1: 2} {
+		b := mustNew(t, Params{Ports: make([]PortParams, ports), Capacity: capacity})
+		for i := range 10 {
+			b.decide(0, 0, untagged(stranger(i), frame.Broadcast))
+		}
+		for port := 1; port < ports; port++ {
+			b.decide(0, port, untagged(alice+frame.MAC(port), frame.Broadcast))
+		}
+		if b.LearnedOn(0) != want || b.Len() != capacity {
+			t.Errorf("capacity %d: %d of the flood learned, want %d; %d known", capacity, b.LearnedOn(0), want, b.Len())
+		}
+	}
+}
+
+// TestSweepIsEven: forgotten addresses leave the table evenly within a quarter of the ageing time,
+// or at one burst per tick if that is not fast enough. Takeovers neither delay nor hasten it.
+func TestSweepIsEven(t *testing.T) {
+	const n, capacity, slots = 256, 1024, 4096
+	for _, c := range []struct{ ageing, want int64 }{ // ticks
+		{4 * slots, slots}, {8 * slots, 2 * slots}, {4 * slots / sweepBurst, slots / sweepBurst},
+		{4, slots / sweepBurst},
+	} {
+		for _, takeovers := range []int64{math.MaxInt64, c.want / 32} { // ticks between two
+			p := Params{Ports: make([]PortParams, 2), Capacity: capacity, Ageing: c.ageing * us, Seed: 1}
+			b := mustNew(t, p)
+			for i := range n {
+				b.Learn(0, stranger(i), 1, 0)
+			}
+			b.Forget(0, 0)
+			const quarters = 4
+			for now := int64(1); now <= c.want*9/8; now++ {
+				if now%takeovers == 0 {
+					b = succeeded(t, now*us, b, p)
+				}
+				b.decide(now*us, 1, untagged(bob, frame.Broadcast))
+				if now%(c.want/quarters) == 0 {
+					want := n - n*int(now)/int(c.want)
+					if got := b.LearnedOn(0); got < want-n/8 || got > want+n/8 {
+						t.Fatalf("ageing %d, takeovers after %d: %d are left at %d, want about %d", c.ageing, takeovers,
+							got, now, want)
+					}
+				}
+			}
+			if b.LearnedOn(0) > 0 {
+				t.Errorf("ageing %d, takeovers after %d: %d are left in the end", c.ageing, takeovers, b.LearnedOn(0))
+			}
+		}
 	}
 }
 

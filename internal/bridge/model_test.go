@@ -326,13 +326,17 @@ func (s *subject) check(t *rapid.T) {
 			live[at.port]++
 		}
 	}
-	all, kept := len(s.static), 0
+	all, kept, common := len(s.static), 0, 0
 	for port, n := range live {
 		if got := s.b.LearnedOn(port); got < n || s.ports[port].Limit > 0 && got > s.ports[port].Limit {
 			t.Fatalf("port %d: %d entries with %d live ones, limit %d", port, got, n, s.ports[port].Limit)
 		}
 		all += s.b.LearnedOn(port)
 		kept += max(s.b.LearnedOn(port), s.b.shares[port].kept)
+		common += max(0, s.b.LearnedOn(port)-s.b.shares[port].kept)
+	}
+	if s.b.common != common {
+		t.Fatalf("%d entries of the common part are counted, %d are there", s.b.common, common)
 	}
 	if n := s.b.Len(); n != all || n > s.capacity || kept > s.capacity-len(s.static) {
 		t.Fatalf("%d entries, %d by port, room for %d; with what is kept for ports %d", n, all, s.capacity, kept)
@@ -423,6 +427,26 @@ func TestAnnouncementsAreRare(t *testing.T) {
 	}
 }
 
+// TestAnnouncedInEachQuarter: an address is news again with its first frame after a quarter of the
+// ageing time, whether other bridges take over meanwhile or not.
+func TestAnnouncedInEachQuarter(t *testing.T) {
+	const quarter = 256
+	for _, takeovers := range []int64{math.MaxInt64, 10} { // ticks between two
+		b := mustNew(t, Params{Ports: make([]PortParams, 2), Ageing: 4 * quarter * us, Capacity: 16})
+		for tick := range int64(3 * quarter) {
+			for part := range int64(2) {
+				want := tick%quarter == 0 && part == 0
+				if got := b.decide(tick*us+part, 0, untagged(alice, bob)).Learned; got != want {
+					t.Errorf("tick %d, frame %d: news %v, want %v", tick, part, got, want)
+				}
+			}
+			if tick%takeovers == 1 {
+				b = succeeded(t, tick*us, b, b.params)
+			}
+		}
+	}
+}
+
 // TestBurstIsAsOneByOne: bursts of frames between few hosts, which form trains, are decided,
 // learned and counted like the same frames one at a time.
 func TestBurstIsAsOneByOne(t *testing.T) {
@@ -434,6 +458,7 @@ func TestBurstIsAsOneByOne(t *testing.T) {
 			Static: []StaticEntry{{MAC: carol, VID: 1, Port: 2}},
 		}
 		together, apart := mustNew(t, p), mustNew(t, p)
+		stale := Frame{Out: 99, Reason: Reasons, Learned: true} // decided before
 		now := int64(0)
 		for range rapid.IntRange(1, 20).Draw(t, "bursts") {
 			now += rapid.Int64Range(0, 4*us).Draw(t, "ns")
@@ -444,6 +469,7 @@ func TestBurstIsAsOneByOne(t *testing.T) {
 					burst[i] = burst[rapid.IntRange(0, i-1).Draw(t, "again")]
 					continue
 				}
+				burst[i] = stale
 				burst[i].Header = *tagged(anyStation.Draw(t, "src"), anyStation.Draw(t, "dst"), anyVID.Draw(t, "vid"))
 			}
 			together.Forward(now, in, burst)

@@ -110,9 +110,9 @@ func (p *Params) check() error {
 		return fmt.Errorf("mode %d: choose Learning or Wire", p.Mode)
 	case len(p.Ports) < 1 || len(p.Ports) > MaxPorts:
 		return fmt.Errorf("%d ports: 1 to %d are possible", len(p.Ports), MaxPorts)
-	case p.Ageing < 0 || p.Ageing > MaxAgeing:
+	case p.Ageing < 1 || p.Ageing > MaxAgeing:
 		return fmt.Errorf("ageing of %d ns: 1 to %d are possible", p.Ageing, MaxAgeing)
-	case p.Capacity < 0 || p.Capacity > MaxCapacity:
+	case p.Capacity < 1 || p.Capacity > MaxCapacity:
 		return fmt.Errorf("capacity of %d FDB entries: 1 to %d are possible", p.Capacity, MaxCapacity)
 	case len(p.Static) > p.Capacity:
 		return fmt.Errorf("%d static entries in a table of %d: raise the capacity", len(p.Static), p.Capacity)
@@ -162,7 +162,7 @@ func (p *Params) checkPort(i int) error {
 		return fmt.Errorf("peer %d: name another port, or -1 for none", pp.Peer)
 	case p.Mode == Wire && pp.Tagged != nil:
 		return fmt.Errorf("tagged VLANs: a wire ignores VLANs, remove them")
-	case pp.Limit < 0 || pp.Limit > MaxCapacity:
+	case pp.Limit < 1 || pp.Limit > MaxCapacity:
 		return fmt.Errorf("limit of %d FDB entries: 1 to %d are possible, 0 for none", pp.Limit, MaxCapacity)
 	}
 	if err := pp.Classifier.check(); err != nil {

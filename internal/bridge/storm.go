@@ -118,9 +118,9 @@ func newBucket(l FloodLimit) bucket {
 	return bucket{rate: int64(l.Rate), most: most, credit: most}
 }
 
-// takeOver continues with the credit of old.
+// takeOver continues with the credit of old, if that has a limit.
 func (b *bucket) takeOver(old *bucket) {
-	if b.rate > 0 && old.rate > 0 {
+	if old.rate > 0 {
 		b.credit, b.last = min(old.credit, b.most), old.last
 	}
 }

@@ -86,6 +86,20 @@ func TestStormLimits(t *testing.T) {
 	}
 }
 
+// TestEverythingLimited: limits hold where no port and no kind is without one.
+func TestEverythingLimited(t *testing.T) {
+	limit := FloodLimit{Rate: 1, Burst: 1}
+	p := PortParams{Storm: StormParams{limit, limit, limit}}
+	b := mustNew(t, Params{Ports: []PortParams{p, p}})
+	for _, dst := range []frame.MAC{bob, frame.Broadcast, 0x0100_5e00_0001} {
+		for i, want := range []Reason{Forwarded, StormLimit} {
+			if d := b.decide(0, 0, untagged(alice, dst)); d.Reason != want {
+				t.Errorf("frame %d to %v: %+v, want %v", i, dst, d, want)
+			}
+		}
+	}
+}
+
 func TestFloodKinds(t *testing.T) {
 	for dst, want := range map[frame.MAC]string{
 		alice: "unknown_unicast", frame.Broadcast: "broadcast", 0x0100_5e00_0001: "multicast",

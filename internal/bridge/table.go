@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"math/bits"
 	"math/rand/v2"
 
@@ -34,14 +35,11 @@ func keyOf(mac frame.MAC, vid uint16) uint64 { return uint64(mac)<<12 | uint64(v
 func macOf(key uint64) frame.MAC { return frame.MAC(key >> 12) }
 
 // logSlots returns the base-2 logarithm of the number of slots for capacity entries.
-func logSlots(capacity int) int { return max(bits.Len(uint(4*capacity-1)), bits.Len(sweepBurst-1)) }
+func logSlots(capacity int) int { return max(2+bits.Len(uint(capacity-1)), logSweepBurst) }
 
 func newTable(capacity int, seed uint64) table {
 	logSlots := logSlots(capacity)
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	return table{slots: make([]entry, 1<<logSlots), shift: uint8(64 - logSlots), seed: seed}
+	return table{slots: make([]entry, 1<<logSlots), shift: uint8(64 - logSlots), seed: cmp.Or(seed, rand.Uint64())}
 }
 
 // home returns the slot at which the search for a key starts. It uses both halves of the product,

@@ -86,10 +86,32 @@ func TestHashSpreads(t *testing.T) {
 
 func TestTableSize(t *testing.T) {
 	for _, c := range []struct{ capacity, slots int }{
-		{1, 16}, {4, 16}, {5, 32}, {16384, 65536}, {16385, 131_072}, {100_000, 524_288}, {1 << 20, 1 << 22},
+		{1, 16}, {2, 16}, {4, 16}, {5, 32}, {8, 32}, {9, 64}, {16384, 65536}, {16385, 131_072},
+		{100_000, 524_288}, {1 << 20, 1 << 22},
 	} {
 		if n := len(newTable(c.capacity, 0).slots); n != c.slots {
 			t.Errorf("%d slots for %d entries, want %d", n, c.capacity, c.slots)
 		}
+	}
+}
+
+// TestSeedsAreRandom, unless one is given: nobody can choose addresses that share a slot.
+func TestSeedsAreRandom(t *testing.T) {
+	seeds := func() (all [3]uint64) {
+		links, err := NewVirtualLinks([]VirtualLink{link})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := mustNew(t, Params{Ports: make([]PortParams, 1)})
+		return [...]uint64{b.table.seed, links.byVN.seed, links.known.seed}
+	}
+	first, second := seeds(), seeds()
+	for i := range first {
+		if first[i] == second[i] {
+			t.Errorf("table %d has the same seed %#x twice", i, first[i])
+		}
+	}
+	if seed := mustNew(t, Params{Ports: make([]PortParams, 1), Seed: 7}).table.seed; seed != 7 {
+		t.Errorf("seed %d, want 7", seed)
 	}
 }

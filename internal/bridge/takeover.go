@@ -1,9 +1,6 @@
 package bridge
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // succession is how a bridge changes the table that it takes over.
 type succession struct {
@@ -46,7 +43,6 @@ func succeed(b, next *Bridge) succession {
 			s.unpin = append(s.unpin, key)
 		}
 	}
-	slices.Sort(s.unpin)
 	for i := range b.params.Ports {
 		before, _ := b.params.vlans(i)
 		now, fcoe := next.params.vlans(i)
@@ -75,8 +71,7 @@ func (b *Bridge) TakeOver(now int64, old *Bridge) {
 	b.periodFrom, b.periodUntil = old.periodFrom, min(old.periodUntil, at(now)+b.ageing/periodsPerAgeing)
 	b.nextUpkeep = min(old.nextUpkeep, (now>>tickShift+b.sweepEvery)<<tickShift)
 	copy(b.own, old.own)
-	b.flushes = append(b.flushes[:0], old.flushes...)
-	b.common = 0
+	b.flushes = append(b.flushes, old.flushes...)
 	for i := range old.ports {
 		b.ports[i].since = old.ports[i].since
 		b.takeOverAnomalies(i, old)

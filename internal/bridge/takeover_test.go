@@ -3,6 +3,8 @@ package bridge
 import (
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"sluice/internal/frame"
 )
 
@@ -94,21 +96,87 @@ func TestTakeOverStaticEntries(t *testing.T) {
 	}
 }
 
-// TestTakeOverKeepsStormCredit: a takeover does not renew credit that was spent.
-func TestTakeOverKeepsStormCredit(t *testing.T) {
+// TestTakeOverOfStormLimits: a takeover does not renew credit that was spent. A limit that is new,
+// or lower, begins with its burst.
+func TestTakeOverOfStormLimits(t *testing.T) {
 	p := Params{Ports: make([]PortParams, 2)}
-	p.Ports[0].Storm[Broadcast] = FloodLimit{Rate: 10, Burst: 3}
 	b := mustNew(t, p)
-	flooded := 0
-	for range 10 {
-		if b.decide(1, 0, untagged(alice, frame.Broadcast)).Out == Flood {
-			flooded++
+	for _, c := range []struct {
+		limit FloodLimit // of broadcasts
+		want  int        // of 10 broadcasts
+	}{
+		{FloodLimit{}, 10},
+		{FloodLimit{Rate: 1, Burst: 3}, 3},
+		{FloodLimit{Rate: 1, Burst: 3}, 0},
+		{FloodLimit{Rate: 2, Burst: 9}, 0},
+		{FloodLimit{}, 10},
+		{FloodLimit{Rate: 1, Burst: 9}, 9},
+		{FloodLimit{}, 10},
+		{FloodLimit{Rate: 1}, 1},
+	} {
+		// Of another kind, which is limited alone at first and with the other limits later.
+		for _, unknown := range []FloodLimit{{}, {Rate: 1}} {
+			next := Params{Ports: make([]PortParams, 2)}
+			next.Ports[0].Storm = StormParams{Broadcast: c.limit, UnknownUnicast: unknown}
+			b = succeeded(t, 1, b, next)
 		}
-		b = succeeded(t, 1, b, p)
+		flooded := 0
+		for range 10 {
+			if b.decide(1, 0, untagged(alice, frame.Broadcast)).Out == Flood {
+				flooded++
+			}
+		}
+		if flooded != c.want {
+			t.Errorf("%+v: %d of 10 broadcasts were flooded, want %d", c.limit, flooded, c.want)
+		}
+		b = succeeded(t, 1, b, b.params)
 	}
-	if flooded != 3 {
-		t.Errorf("%d frames were flooded, with credit for 3", flooded)
+	p.Ports[0].Storm[Broadcast] = FloodLimit{Rate: 1, Burst: 8}
+	b = succeeded(t, 1, mustNew(t, p), p)
+	p.Ports[0].Storm[Broadcast].Burst = 2
+	b = succeeded(t, 1, b, p)
+	for i, want := range []int32{Flood, Flood, Nowhere} {
+		if d := b.decide(1, 0, untagged(alice, frame.Broadcast)); d.Out != want {
+			t.Errorf("broadcast %d with a burst of 2, after 8 before: %+v", i, d)
+		}
 	}
+}
+
+// TestTakeOversBetweenAnnouncements: an address that sends all the time is announced once in each
+// quarter of the ageing time, whenever a bridge takes over, and however long its ageing time is.
+func TestTakeOversBetweenAnnouncements(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const gap, upkeep = 30, 64 // ticks at most between two frames, and between two upkeeps
+		p := Params{Ports: make([]PortParams, 2), Capacity: 64, Ageing: 4000 * us}
+		b := mustNew(t, p)
+		now, latest := int64(0), int64(0) // ticks; the next announcement comes until latest
+		until := func() int64 { return now + b.params.Ageing/us/periodsPerAgeing + upkeep + gap }
+		announced, takeovers := 0, 0
+		for range 200 {
+			now += rapid.Int64Range(0, gap).Draw(t, "ticks")
+			if rapid.IntRange(0, 20).Draw(t, "take over") == 0 {
+				p.Ageing = rapid.SampledFrom([]int64{4000 * us, 400 * us}).Draw(t, "ageing")
+				next, err := b.Successor(p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				next.TakeOver(now*us, b)
+				b = next
+				latest = min(latest, until())
+				takeovers++
+			}
+			switch news := b.decide(now*us, 0, untagged(alice, bob)).Learned; {
+			case news:
+				latest = until()
+				announced++
+			case now > latest:
+				t.Fatalf("not announced since %d ticks longer than allowed", now-latest)
+			}
+		}
+		if most := 2 + takeovers + int(now/(400/periodsPerAgeing)); announced > most {
+			t.Fatalf("announced %d times, want %d at most", announced, most)
+		}
+	})
 }
 
 func TestSuccessorRefuses(t *testing.T) {

@@ -182,6 +182,9 @@ func TestWithoutVirtualLinks(t *testing.T) {
 		if b.Forward(0, 0, frames); frames[0].Out != Nowhere {
 			t.Errorf("%s: to %d", name, frames[0].Out)
 		}
+		if b.Expects(0, &frames[0].Header) {
+			t.Errorf("%s: the frame is expected", name)
+		}
 	}
 }
 
@@ -199,7 +202,9 @@ func TestInvalidVirtualLinks(t *testing.T) {
 		"an FCF (01:":     with(func(l *VirtualLink) { l.FCF = 0x0110_1801_0002 }),
 		"an FCF (00:":     with(func(l *VirtualLink) { l.FCF = 0 }),
 		"ports -1 and":    with(func(l *VirtualLink) { l.ENodePort = -1 }),
-		"and 4096: 0 to ": with(func(l *VirtualLink) { l.FCFPort = MaxPorts }),
+		"ports 4096 and":  with(func(l *VirtualLink) { l.ENodePort = MaxPorts }),
+		"and -1: 0 to ":   with(func(l *VirtualLink) { l.FCFPort = -1 }),
+		"4096: 0 to 4095": with(func(l *VirtualLink) { l.FCFPort = MaxPorts }),
 	} {
 		if _, err := NewVirtualLinks([]VirtualLink{l}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -266,15 +271,21 @@ func TestExpectedSources(t *testing.T) {
 // TestVLANBecomesAnFCoEVLAN: what was learned in it is forgotten, and nothing else. When it is an
 // ordinary VLAN again, it floods until it has learned.
 func TestVLANBecomesAnFCoEVLAN(t *testing.T) {
+	for _, vid := range []uint16{1, 10, maxVLAN} {
+		testVLANBecomesAnFCoEVLAN(t, vid)
+	}
+}
+
+func testVLANBecomesAnFCoEVLAN(t *testing.T, storage uint16) {
 	with := func(fcoe *VLANSet) Params { return Params{Ports: make([]PortParams, 3), FCoE: fcoe} }
 	b := mustNew(t, with(nil))
-	for _, vid := range []uint16{10, 20} {
+	for _, vid := range []uint16{storage, 20} {
 		b.decide(0, 0, tagged(alice, bob, vid))
 		b.decide(0, 1, tagged(bob, alice, vid))
 	}
-	next := succeeded(t, 10_000, b, with(vlans(10)))
-	next.Learn(15_000, carol, 10, 1) // from a worker that does not know yet
-	if d := next.decide(20_000, 0, tagged(alice, bob, 10)); d.Reason != FCoEVLAN {
+	next := succeeded(t, 10_000, b, with(vlans(storage)))
+	next.Learn(15_000, carol, storage, 1) // from a worker that does not know yet
+	if d := next.decide(20_000, 0, tagged(alice, bob, storage)); d.Reason != FCoEVLAN {
 		t.Errorf("on the FCoE VLAN: %+v", d)
 	}
 	if d := next.decide(20_000, 0, tagged(alice, bob, 20)); d.Out != 1 {
@@ -288,7 +299,7 @@ func TestVLANBecomesAnFCoEVLAN(t *testing.T) {
 		t.Errorf("%d addresses are known, of 2", next.Len())
 	}
 	last := succeeded(t, 40_000, next, with(nil))
-	if d := last.decide(50_000, 0, tagged(alice, bob, 10)); d.Out != Flood || len(d.Flood) != 2 {
+	if d := last.decide(50_000, 0, tagged(alice, bob, storage)); d.Out != Flood || len(d.Flood) != 2 {
 		t.Errorf("an ordinary VLAN again: %+v", d)
 	}
 	if d := last.decide(50_000, 0, tagged(alice, bob, 20)); d.Out != 1 {

@@ -38,13 +38,13 @@ func (g *group) others(place int16) []uint16 {
 
 // groupVLANs returns the groups, and each VLAN's index among them. VLANs 0 and 4095, and FCoE
 // VLANs, get group 0, which has no members: nothing is flooded there.
-func groupVLANs(p *Params) (groups []group, of [4096]uint16) {
+func groupVLANs(ports []port) (groups []group, of [4096]uint16) {
 	known := make(map[string]uint16)
-	members := make([]byte, len(p.Ports)) // 1 for a member; as a string it identifies the group
+	members := make([]byte, len(ports)) // 1 for a member; as a string it identifies the group
 	for vid := range uint16(4096) {
-		for i := range p.Ports {
+		for i := range ports {
 			members[i] = 0
-			if vid >= 1 && vid <= maxVLAN && !p.fcoe(vid) && p.Ports[i].member(vid) {
+			if ports[i].vlans.Has(vid) {
 				members[i] = 1
 			}
 		}

@@ -102,6 +102,24 @@ func checkVLAN(t *testing.T, b *Bridge, vid, home int) {
 	}
 }
 
+// TestNoFloodWithoutMembership: where a port has no ordinary VLAN, there are no other members.
+func TestNoFloodWithoutMembership(t *testing.T) {
+	some := PortParams{VLANs: vlans(1, 10, 20)}
+	b := mustNew(t, Params{Ports: []PortParams{{}, some, some}, FCoE: vlans(20)})
+	for _, c := range []struct {
+		port int
+		vid  uint16
+		want []uint16
+	}{
+		{1, 10, []uint16{0, 2}}, {1, 30, nil}, {1, 20, nil}, {0, 20, nil}, {0, 4095, nil}, {1, 4095, nil},
+		{0, 30, nil},
+	} {
+		if got := sorted(b.Others(c.port, c.vid)); !slices.Equal(got, c.want) {
+			t.Errorf("port %d, VLAN %d: %d, want %d", c.port, c.vid, got, c.want)
+		}
+	}
+}
+
 func TestUntaggedFramesAreInThePVID(t *testing.T) {
 	b := mustNew(t,
 		Params{Ports: []PortParams{{}, {PVID: 20}, {VLANs: vlans(20)}, {VLANs: vlans(1)},
