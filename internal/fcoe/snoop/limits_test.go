@@ -2,6 +2,7 @@ package snoop
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"log/slog"
 	"math"
@@ -107,6 +108,56 @@ func TestLimitsOfSessions(t *testing.T) {
 	})
 }
 
+// TestLimitsWhenLinksMove: what ends for a new virtual link leaves room where it was, and only for
+// what has ended.
+func TestLimitsWhenLinksMove(t *testing.T) {
+	for _, id := range []fcoe.FCID{idA, idB} {
+		t.Run(fmt.Sprint("an ENode that loses ", id, " only"), func(t *testing.T) {
+			b := loggedIn(t)
+			b.pass(flogi("e2", hostB, fcfA, 1), "f1")
+			b.params.MaxENodes = 1
+			b.configure(b.params)
+			b.want(accept("f1", flogi("e2", hostB, fcfA, 1), id), ENodeLimit)
+			b.wantLinks(idA, idB)
+		})
+	}
+	t.Run("an ENode that loses its address and its FC_ID", func(t *testing.T) {
+		b := withSPMA(t)
+		first, second := ask("e1", hostA, hostA, 1), ask("e1", hostA, nobody, 2)
+		second.Service, second.ELS.Command = fcoe.DescFDISC, fcoe.FDISC
+		b.pass(first, "f1")
+		b.pass(give(first, idA, hostA), "e1")
+		b.pass(second, "f1")
+		b.pass(give(second, idB, nobody), "e1")
+		other := ask("e2", host(1), host(1), 3)
+		b.pass(other, "f1")
+		b.pass(give(other, idC, host(1)), "e2")
+		next := ask("e1", hostB, nobody, 4)
+		b.pass(next, "f1")
+		b.params.MaxENodes = 1 // there are two, and one of them has to end
+		b.configure(b.params)
+		b.want(give(next, idA, nobody), ENodeLimit)
+		b.params.MaxENodes = 2
+		b.configure(b.params)
+		b.pass(give(next, idA, nobody), "e1")
+		if n := len(b.Links()); n != 2 {
+			t.Errorf("%d sessions, want 2", n)
+		}
+	})
+	t.Run("links that end at another port", func(t *testing.T) {
+		b := loggedIn(t)
+		b.logIn("e2", hostB, "f1", fcfA, idC)
+		b.params.Ports[1].MaxLinks = 2
+		b.configure(b.params)
+		one, two := fdisc("e2", hostB, fcfA, 9), fdisc("e2", hostB, fcfA, 10)
+		b.pass(one, "f1")
+		b.pass(two, "f1")
+		b.pass(accept("f1", one, 0x010306), "e2")
+		b.want(accept("f1", two, idA), SessionLimit) // it is one of e1, and e2 has two
+		b.wantLinks(idA, idB, idC, 0x010306)
+	})
+}
+
 // TestFloods: 100,000 frames that want to be remembered don't grow the tables, and the links of
 // others live on.
 func TestFloods(t *testing.T) {
@@ -172,6 +223,9 @@ func TestConfigure(t *testing.T) {
 			[]fcoe.FCID{idB, idC, idD}},
 		{"a host is listed elsewhere", func(p *Params) { p.Ports[2].ENodes = []ENodeName{{MAC: hostA}} },
 			[]fcoe.FCID{idC, idD}},
+		{"the address of a VN_Port, which names no host, is", func(p *Params) {
+			p.Ports[2].ENodes = []ENodeName{{MAC: vnOf(idA)}}
+		}, all},
 		{"FCoE is off", func(p *Params) { *p = Params{Ports: []Port{{Name: "e1", Member: p.Ports[0].Member}}} }, nil},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -190,6 +244,32 @@ func TestConfigure(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestConfiguredPorts: frames are judged by the role, the VLANs and the limits that a port has now.
+func TestConfiguredPorts(t *testing.T) {
+	b := loggedIn(t)
+	p := params()
+	p.Ports[1].Role = FCF
+	p.Ports[2].Member = func(vid uint16) bool { return vid == lan }
+	p.Ports[0].MaxENodes, p.Ports[0].MaxLinks, p.Ports[0].MaxPending = 2, 3, 3
+	b.configure(p)
+	b.pass(advertisement("e2", nobody), "e1", "t")
+	b.want(solicitation("e2", hostB), RogueENode)
+	b.want(solicitation("e3", hostB), WrongVLAN)
+	b.logIn("e1", hostB, "f1", fcfA, idC)
+	b.want(flogi("e1", host(1), fcfA, 1), ENodeLimit)
+	b.want(fdisc("e1", hostB, fcfA, 2), SessionLimit)
+	if r := b.ReportPort(b.now, "e2"); r.Role != "fcf" {
+		t.Errorf("%+v", r)
+	}
+	b.configure(params())
+	b.want(advertisement("e2", nobody), RogueFCF)
+	b.pass(solicitation("e3", nobody+1), "f1", "f2", "t")
+	for i := range 6 {
+		b.pass(fdisc("e1", hostB, fcfA, uint16(10+i)), "f1")
+	}
+	b.want(fdisc("e1", hostB, fcfA, 16), PendingLimit)
 }
 
 // TestConfigureEnds: the first and last VLAN and FC-MAP are allowed.
@@ -216,7 +296,12 @@ func TestConfigureErrors(t *testing.T) {
 		"FC-MAP 0EFD00 is not":    func(p *Params) { p.Instances[0].FCMap = 0x0efd00 },
 		"multiplier 24/10":        func(p *Params) { p.Instances[0].AgeTenths = 24 },
 		"multiplier 51/10":        func(p *Params) { p.Instances[0].AgeTenths = 51 },
-		"is no address of an FCF": func(p *Params) { p.Instances[0].FCFs = []frame.MAC{fcoe.AllFCF} },
+		"01:10:18:01:00:02 is no": func(p *Params) { p.Instances[0].FCFs = []frame.MAC{fcfA, fcoe.AllFCF} },
+		"00:00:00:00:00:00 is no": func(p *Params) { p.Instances[0].FCFs = []frame.MAC{0} },
+		"outside FC-MAP 0EFC00":   func(p *Params) { p.Instances[0].FCFs = []frame.MAC{vnOf(idA)} },
+		"FC-MAP 0EFBFF is not":    func(p *Params) { p.Instances[0].FCMap = 0x0efbff },
+		"a limit of port":         func(p *Params) { p.Ports[5].MaxENodes = 0 },
+		"ENode, session and":      func(p *Params) { p.Ports[0].MaxPending = -1 },
 	} {
 		b := loggedIn(t)
 		p := params()
@@ -253,6 +338,9 @@ func TestRestart(t *testing.T) {
 		t.Errorf("%d restored, left out: %v", restored, leftOut)
 	}
 	b.wantLinks(idA, idB, idD)
+	if b.Updates() == 0 {
+		t.Error("nothing to save is known after a restart")
+	}
 	again := b.Save(b.now - 4*sec)
 	if !reflect.DeepEqual(again, saved) {
 		t.Errorf("%+v\n is not\n%+v", again, saved)
@@ -349,13 +437,88 @@ func TestRestoreLeavesOut(t *testing.T) {
 	}
 }
 
-// TestRestoreExpiredFCF: an FCF whose time is just over is left out, with its sessions.
-func TestRestoreExpiredFCF(t *testing.T) {
+// TestRestoreAges: an age of up to 73 years is valid. The sum of two of them does not overflow.
+func TestRestoreAges(t *testing.T) {
+	for since, want := range map[int64]int{0: 2, math.MaxInt64 / 4: 2, math.MaxInt64/4 + 1: 0} {
+		saved := loggedIn(t).Save(0)
+		saved.FCFs[0].Since = since
+		if _, restored, leftOut := restart(t, params(), 0, saved); restored != want {
+			t.Errorf("%d ns: %d restored, left out: %v", since, restored, leftOut)
+		}
+	}
+}
+
+// TestRestoreAmongOthers: what has come in frames counts; what a snapshot says otherwise is left
+// out.
+func TestRestoreAmongOthers(t *testing.T) {
 	saved := loggedIn(t).Save(0)
-	saved.FCFs[0].Refreshed = 20100 * ms
-	b, restored, leftOut := restart(t, params(), 0, saved)
-	if b.wantLinks(); restored != 0 || len(leftOut) != 3 {
-		t.Errorf("%d restored, left out: %v", restored, leftOut)
+	b := newBench(t)
+	b.pass(advertisement("f1", fcfA), "e1", "e2", "e3", "t")
+	b.logIn("e2", hostA, "f1", fcfA, idC)
+	restored, leftOut := b.Restore(b.now, 0, saved)
+	b.check()
+	b.wantLinks(idC)
+	if all := strings.Join(leftOut, "; "); restored != 0 || len(leftOut) != 3 ||
+		strings.Count(all, "its ENode is at another port") != 2 || strings.Count(all, "its address is in use") != 1 {
+		t.Errorf("%d restored, left out: %s", restored, all)
+	}
+	b = newBench(t)
+	b.pass(advertisement("f1", fcfA), "e1", "e2", "e3", "t")
+	b.logIn("e1", hostA, "f1", fcfA, idC)
+	if restored, leftOut := b.Restore(b.now, 0, saved); restored != 2 {
+		t.Errorf("at the same port: %d restored, left out: %v", restored, leftOut)
+	}
+	b.wantLinks(idA, idB, idC)
+	b.now += 3600 * sec
+	if restored, leftOut := b.Restore(b.now, 0, saved); restored != 2 || len(leftOut) > 0 {
+		t.Errorf("after all has expired: %d restored, left out: %v", restored, leftOut)
+	}
+	b.wantLinks(idA, idB)
+}
+
+// TestRestoreSaysWhen: after a restart, Advance has to be called when the first thing expires,
+// whichever that is.
+func TestRestoreSaysWhen(t *testing.T) {
+	for what, c := range map[string]struct {
+		ages func(s *Snapshot)
+		want int64 // ms
+	}{
+		"FCF":     {func(s *Snapshot) { s.FCFs[0].Refreshed = 5 * sec }, 15100},
+		"ENode":   {func(s *Snapshot) { s.ENodes[0].Refreshed = 6 * sec }, 14100},
+		"VN_Port": {func(s *Snapshot) { s.Links[1].Refreshed = 220 * sec }, 5100},
+	} {
+		saved := loggedIn(t).Save(0)
+		c.ages(&saved)
+		b, _, _ := restart(t, params(), 0, saved)
+		if next := b.Advance(b.now); next != b.now+c.want*ms {
+			t.Errorf("%s: in %d ms, want %d", what, (next-b.now)/ms, c.want)
+		}
+	}
+}
+
+// TestRestoreJustExpired: what expires at the moment of the restart is left out, with all that
+// depends on it.
+func TestRestoreJustExpired(t *testing.T) {
+	for what, c := range map[string]struct {
+		age     func(s *Snapshot) *int64
+		expires int64 // ms
+		lost    int   // entries, if it expires
+		left    []fcoe.FCID
+	}{
+		"FCF":     {func(s *Snapshot) *int64 { return &s.FCFs[0].Refreshed }, 20100, 3, nil},
+		"ENode":   {func(s *Snapshot) *int64 { return &s.ENodes[0].Refreshed }, 20100, 2, nil},
+		"VN_Port": {func(s *Snapshot) *int64 { return &s.Links[0].Refreshed }, 225100, 1, []fcoe.FCID{idB}},
+	} {
+		saved := loggedIn(t).Save(0)
+		*c.age(&saved) = c.expires*ms - 1
+		if b, _, leftOut := restart(t, params(), 0, saved); len(leftOut) > 0 {
+			b.Errorf("%s, 1 ns before it expires: %v", what, leftOut)
+		}
+		*c.age(&saved)++
+		b, restored, leftOut := restart(t, params(), 0, saved)
+		if b.wantLinks(c.left...); restored != len(c.left) || len(leftOut) != c.lost {
+			t.Errorf("%s: %d restored, left out: %v", what, restored, leftOut)
+		}
 	}
 }
 
@@ -459,11 +622,56 @@ func TestLog(t *testing.T) {
 	if n := strings.Count(text.String(), `"FCoE session began"`); n != changeLines {
 		t.Errorf("%d lines of sessions that began", n)
 	}
+	if n := strings.Count(text.String(), `"FCoE session ended"`); n != changeLines {
+		t.Errorf("%d lines of sessions that ended", n)
+	}
+	for i := range 20 { // FCFs that come and go
+		b.pass(advertisement("f2", fcfB+frame.MAC(i)), "e1", "e2", "e3", "t")
+		b.SetLink(b.now, "f2", true)
+		b.SetLink(b.now, "f2", false)
+	}
+	b.run(10 * sec)
 	for _, want := range []string{`"FCoE sessions began" port=e2 sessions=84`,
-		`"FCoE sessions ended" port=e2 sessions=83`} {
+		`"FCoE sessions ended" port=e2 sessions=83`, `"FCFs have come and gone" port=f2 times=24`} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no line with %s in\n%s", want, text.String())
 		}
+	}
+}
+
+// TestLogOfOneMore: one more frame, FCF or session than there may be lines is counted, too.
+func TestLogOfOneMore(t *testing.T) {
+	b := loggedIn(t)
+	b.run(10 * sec)
+	b.pass(advertisement("f1", fcfA), "e1", "e2", "e3", "t")
+	var text bytes.Buffer
+	b.log = slog.New(slog.NewTextHandler(&text, nil))
+	for range refusalLines + 1 {
+		b.want(advertisement("e2", nobody), RogueFCF)
+	}
+	for i := range changeLines / 2 { // and FCF B goes
+		b.pass(advertisement("f2", nobody+frame.MAC(i)), "e1", "e2", "e3", "t")
+		b.SetLink(b.now, "f2", true)
+		b.SetLink(b.now, "f2", false)
+	}
+	for i := range changeLines + 1 {
+		b.logIn("e3", hostB, "f1", fcfA, fcoe.FCID(0x010401+i))
+	}
+	b.pass(clearLinks("f1", fcfA, hostB), "e3")
+	b.run(10 * sec)
+	for _, want := range []string{`"FIP frames refused" port=e2 reason=rogue_fcf frames=1`,
+		`"FCFs have come and gone" port=f2 times=1`, `"FCoE sessions began" port=e3 sessions=1`,
+		`"FCoE sessions ended" port=e3 sessions=1`} {
+		if !strings.Contains(text.String(), want+"\n") {
+			t.Errorf("no line with %s in\n%s", want, text.String())
+		}
+	}
+	text.Reset()
+	for i := range changeLines { // the line with their number is one of those of the next interval
+		b.logIn("e3", hostB, "f1", fcfA, fcoe.FCID(0x010501+i))
+	}
+	if n := strings.Count(text.String(), `"FCoE session began"`); n != changeLines-1 {
+		t.Errorf("%d lines of sessions that began, want %d", n, changeLines-1)
 	}
 }
 

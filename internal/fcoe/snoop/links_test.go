@@ -478,6 +478,77 @@ func TestAdvanceSaysWhen(t *testing.T) {
 	b.wantLinks()
 }
 
+// TestLoginWaits: a login waits 20 s for its reply, whatever else ends meanwhile. When it ends at
+// the same time as its FCF, it has ended with that.
+func TestLoginWaits(t *testing.T) {
+	b := loggedIn(t)
+	b.run(18 * sec)
+	request := flogi("e2", hostB, fcfB, 1)
+	b.pass(request, "f2")
+	b.pass(advertisement("f2", fcfB), "e1", "e2", "e3", "t")
+	b.run(20*sec - 1) // without FCF A
+	b.wantLinks()
+	b.pass(accept("f2", request, idD), "e2")
+	b.wantLinks(idD)
+	b.run(10 * sec)
+	b.pass(advertisement("f2", fcfB), "e1", "e2", "e3", "t")
+	b.run(15 * sec)
+	b.pass(flogi("e3", nobody, fcfB, 2), "f2")
+	b.now += 3600 * sec
+	b.Advance(b.now)
+	b.check()
+	if n := b.port("e3").counts.unanswered; n != 0 {
+		t.Errorf("%d unanswered, of one whose FCF was gone before", n)
+	}
+	b.pass(advertisement("f2", fcfB), "e1", "e2", "e3", "t")
+	out := flogi("e3", nobody, fcfB, 3)
+	b.pass(out, "f2")
+	b.pass(advertisement("f2", fcfB), "e1", "e2", "e3", "t")
+	b.run(20 * sec)
+	if n := b.port("e3").counts.unanswered; n != 1 {
+		t.Errorf("%d unanswered, want 1", n)
+	}
+}
+
+// TestUnansweredLogout: it counts as no login.
+func TestUnansweredLogout(t *testing.T) {
+	b := loggedIn(t)
+	b.pass(logo("e1", hostA, fcfA, idA, 1), "f1")
+	b.run(20 * sec)
+	if n := b.port("e1").counts.unanswered; n != 0 || len(b.logins) != 0 {
+		t.Errorf("%d unanswered, %d wait", n, len(b.logins))
+	}
+	b.wantLinks(idA, idB)
+}
+
+// TestExpiryAtTheSameTime: an ENode that expires with its FCF ends with that, and a VN_Port that
+// expires with its ENode.
+func TestExpiryAtTheSameTime(t *testing.T) {
+	b := loggedIn(t)
+	b.run(20100 * ms)
+	if b.wantLinks(); b.ended("e1", FCFExpired) != 2 {
+		t.Errorf("%v, want that the FCF expired", b.port("e1").counts.ended)
+	}
+	b = newBench(t)
+	slow := in(advertisement("f1", fcfA), spmaVLAN)
+	slow.Fabric.FCMap, slow.Period.Millis = mapOfSPMA, 90_000
+	b.pass(slow, "e1", "e2", "t")
+	for i, mac := range []frame.MAC{hostA, nobody} { // below that of the ENode, and above
+		request := ask("e1", hostB, mac, uint16(i))
+		if i > 0 {
+			request.Service, request.ELS.Command = fcoe.DescFDISC, fcoe.FDISC
+		}
+		b.pass(request, "f1")
+		b.pass(give(request, idA+fcoe.FCID(i), mac), "e1")
+	}
+	b.run(sec)
+	b.pass(slow, "e1", "e2", "t")
+	b.run(224100 * ms)
+	if b.ended("e1", ENodeExpired) != 2 {
+		t.Errorf("%v, want that the ENode expired", b.port("e1").counts.ended)
+	}
+}
+
 // TestOrderOfExpiry: when the engine is called late, things end in the order of their times.
 func TestOrderOfExpiry(t *testing.T) {
 	b := loggedIn(t)
@@ -516,6 +587,24 @@ func TestPeriodChanges(t *testing.T) {
 	b.wantLinks(idA, idB)
 	b.run(ms)
 	b.wantLinks()
+}
+
+// TestPeriodOfAnotherFCF: when an FCF wants other keep-alives, those to others are due as before.
+func TestPeriodOfAnotherFCF(t *testing.T) {
+	b := loggedIn(t)
+	b.logIn("e2", hostB, "f2", fcfB, idD)
+	b.run(15 * sec)
+	b.pass(advertisement("f2", fcfB), "e1", "e2", "e3", "t")
+	changed := advertisement("f1", fcfA)
+	changed.Period.Millis = 1000
+	b.pass(changed, "e1", "e2", "e3", "t")
+	b.run(5100*ms - 1) // FCF A and its ENode expire
+	b.wantLinks(idD)
+	b.run(1)
+	b.wantLinks()
+	if n := b.ended("e2", ENodeExpired); n != 1 {
+		t.Errorf("%d ended with their ENode", n)
+	}
 }
 
 // TestAvailable: the report has the A bit of the last advertisement.
@@ -564,7 +653,13 @@ func TestTrusted(t *testing.T) {
 	b.pass(advertisement("t", far), "e1", "e2", "e3")
 	b.logIn("e2", nobody, "t", far, idD)
 	b.wantLinks(idA, idB, idC, idD)
-	b.want(flogi("t", 0x02000000c0c0, far, 1), NoEgress) // they see each other there
+	const near frame.MAC = 0x02000000c0c0
+	toFar := solicitation("t", near)
+	toFar.dst = far
+	for _, f := range []sent{flogi("t", near, far, 1), logo("t", near, far, idA, 1), keepAlive("t", near, far),
+		keepVN("t", near, far, idA), toFar} {
+		b.want(f, NoEgress) // they see each other there
+	}
 	b.pass(solicitation("t", hostB), "f1", "f2")
 	b.pass(clearLinks("t", far, fcoe.AllENode), "e1", "e2", "e3")
 	b.wantLinks(idA, idB, idC)
@@ -686,6 +781,24 @@ func TestSPMA(t *testing.T) {
 	}
 	if b.ended("e1", Reassigned) != 1 || b.ended("e2", LoggedInAgain) != 1 {
 		t.Errorf("%v, %v", b.port("e1").counts.ended, b.port("e2").counts.ended)
+	}
+}
+
+// TestSPMAOfAnFCF: an FCF whose address is the SPMA of a VN_Port takes it.
+func TestSPMAOfAnFCF(t *testing.T) {
+	b := withSPMA(t)
+	one := ask("e1", hostA, nobody, 1)
+	b.pass(one, "f1")
+	b.pass(give(one, idA, nobody), "e1")
+	two := ask("e2", hostB, hostB, 1)
+	b.pass(two, "f1")
+	b.pass(give(two, idB, hostB), "e2")
+	taker := in(advertisement("f2", nobody), spmaVLAN)
+	taker.Fabric.FCMap = mapOfSPMA
+	b.pass(taker, "e1", "e2", "t")
+	want := []Link{{spmaVLAN, hostB, hostB, fcfA, "e2", "f1"}}
+	if got := b.Links(); !slices.Equal(got, want) || b.ended("e1", TakenByFCF) != 1 {
+		t.Errorf("%+v, want %+v; ended: %v", got, want, b.port("e1").counts.ended)
 	}
 }
 

@@ -160,22 +160,26 @@ func Reported(now *state.Switch) *System {
 	for i := range known.FCFs {
 		r := &known.FCFs[i]
 		f := &fcf{address: parseAddress(r.VLAN, r.MAC), port: s.port(r.Port)}
-		fcMap, _ := strconv.ParseUint(r.FCMap, 16, 32)
-		f.fabric.FCMap = uint32(fcMap)
+		f.fabric.FCMap = uint32(parseHex(r.FCMap))
 		s.fcfs[f.address] = f
 	}
 	for i := range known.Sessions {
 		r := &known.Sessions[i]
-		wwpn, _ := strconv.ParseUint(strings.ReplaceAll(r.WWPN, ":", ""), 16, 64)
 		e := &enode{pair: pair{address: parseAddress(r.VLAN, r.ENode)}, port: s.port(r.Port),
 			fcf: s.fcfs[parseAddress(r.VLAN, r.FCF)]}
-		l := &link{address: parseAddress(r.VLAN, r.VNPort), enode: e, wwpn: fcoe.WWN(wwpn)}
+		l := &link{address: parseAddress(r.VLAN, r.VNPort), enode: e, wwpn: fcoe.WWN(parseHex(r.WWPN))}
 		if e.port != nil && e.fcf != nil { // otherwise the session began or ended while the state was read
 			l.server = uint32(l.mac>>24) != e.fcf.fabric.FCMap
 			s.links[l.address] = l
 		}
 	}
 	return s
+}
+
+// parseHex reads a number of a report, with colons or without.
+func parseHex(s string) uint64 {
+	parsed, _ := strconv.ParseUint(strings.ReplaceAll(s, ":", ""), 16, 64)
+	return parsed
 }
 
 // parseAddress reads an address of a report.
