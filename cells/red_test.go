@@ -64,6 +64,22 @@ func TestREDProbability(t *testing.T) {
 	})
 }
 
+// TestREDAcrossTakeOvers: chance goes on where it was, however often a manager takes over.
+func TestREDAcrossTakeOvers(t *testing.T) {
+	const n = 2000
+	m, marked := redQueue(t, REDParams{Min: 10, Max: 20, Probability: 1}, 15), 0
+	for range n {
+		next := redQueue(t, REDParams{Min: 10, Max: 20, Probability: 1}, 0)
+		next.TakeOver(m)
+		if m = next; m.Early(0, 2) {
+			marked++
+		}
+	}
+	if marked < n*4/10 || marked > n*6/10 {
+		t.Errorf("%d of %d frames marked, want half of them", marked, n)
+	}
+}
+
 // TestREDAtItsEnds: at Min no frame is marked, nor below Max if the probability is 0. At Max and
 // probability 1, each is.
 func TestREDAtItsEnds(t *testing.T) {

@@ -220,13 +220,16 @@ func TestLump(t *testing.T) {
 		{39, 1, 1}, {40, 1, 0},
 	} {
 		p := Params{CellSize: 160, Cells: 1, Ports: make([]PortParams, 2)}
-		p.Ports[0].Queues[0].Limit = 80
-		m := newManager(t, p)
-		m.EnqueueAll(0, 0, 0, 80)
-		m.Enqueue(0, 0, 1, 1) // refused: a rival
-		m.Dequeue(0, 0, 0, 80-c.held)
-		if got := m.Grant(0, 0, 0, c.cells, 1); got != c.want {
-			t.Errorf("a port with %d cells asks for %d: granted %d, want %d", c.held, c.cells, got, c.want)
+		for port, queue := range []int{0, 5} {
+			p.Ports[port].Queues[queue].Limit = 80
+			m := newManager(t, p)
+			m.EnqueueAll(port, queue, 0, 80)
+			m.Enqueue(port, queue, 1, 1) // refused: a rival
+			m.Dequeue(port, queue, 0, 80-c.held)
+			if got := m.Grant(port, queue, 0, c.cells, 1); got != c.want {
+				t.Errorf("a port with %d cells in queue %d asks for %d: granted %d, want %d", c.held, queue, c.cells,
+					got, c.want)
+			}
 		}
 	}
 }

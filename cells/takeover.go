@@ -57,7 +57,7 @@ func (p *pool) lend(cells int32) {
 	p.size, p.free, p.low, p.minFree = p.size-cells, p.free-cells, p.low-cells, p.minFree-cells
 	p.headroomSize, p.headroom = p.headroomSize+cells, p.headroom+cells
 	p.headroomLow, p.minHeadroom = p.headroomLow+cells, p.minHeadroom+cells
-	p.least, p.headroomLeast = min(p.least-cells, 0), min(p.headroomLeast+cells, 0)
+	p.least, p.headroomLeast = min(p.least-cells, 0), p.headroomLeast+cells
 }
 
 // Settle gives the groups of a port the headroom of their parameters, where TakeOver has left them

@@ -108,14 +108,24 @@ func TestTakeOverKeepsHeadroom(t *testing.T) {
 		for range rapid.IntRange(0, 50).Draw(t, "frames") {
 			admit(m)
 		}
+		if rapid.Bool().Draw(t, "clear") { // so that peaks and maxima differ
+			n := rapid.IntRange(0, held).Draw(t, "released")
+			m.Release(0, 0, n)
+			held -= n
+			m.ClearWatermarks()
+		}
 		left, xoff := before-m.Group(0, 0).Headroom, m.Congested(0)
+		had := watermarksOf(m)
 		next, after := draw("new")
 		next.TakeOver(m)
 		check(t, next)
+		if now := watermarksOf(next); now != had {
+			t.Fatalf("peaks and maxima of the pool %v, before the takeover %v", now, had)
+		}
 		if next.congested[0] != xoff {
 			t.Fatalf("XOFF %b, was %b", next.congested[0], xoff)
 		}
-		if little, _ := next.Settle(0, false); little != 0 {
+		if little, _ := settle(t, next, false); little != 0 {
 			t.Fatalf("%b waits although there is room", little)
 		}
 		for next.Congested(0) == 0 { // shared cells first
@@ -127,22 +137,92 @@ func TestTakeOverKeepsHeadroom(t *testing.T) {
 			}
 		}
 		check(t, next)
-		if _, much := next.Settle(0, true); after < before && much != 1 {
+		if _, much := settle(t, next, true); after < before && much != 1 {
 			t.Fatal("headroom was given up in XOFF")
 		}
 		next.Release(0, 0, held)
 		next.Congested(0)
-		if _, much := next.Settle(0, false); after < before && much != 1 {
+		if _, much := settle(t, next, false); after < before && much != 1 {
 			t.Fatal("headroom was given up although the link needs it")
 		}
-		if _, much := next.Settle(0, true); much != 0 || next.Limits(0, 0).Headroom != after {
+		if _, much := settle(t, next, true); much != 0 || next.Limits(0, 0).Headroom != after {
 			t.Fatalf("%b waits, headroom %d, want %d", much, next.Limits(0, 0).Headroom, after)
 		}
 		if p := next.Pool(0); p.Size != 100-after || p.HeadroomSize != after || p.Used+p.Headroom != 0 {
 			t.Fatalf("%+v", p)
 		}
-		check(t, next)
+		for admit(next) == Admitted { // until all is in use
+			check(t, next)
+		}
 	})
+}
+
+// settle settles port 0, which must not change the watermarks of its pool.
+func settle(t *rapid.T, m *Manager, covered bool) (little, much uint8) {
+	had := watermarksOf(m)
+	little, much = m.Settle(0, covered)
+	if now := watermarksOf(m); now != had {
+		t.Fatalf("peaks and maxima of the pool %v, before Settle %v", now, had)
+	}
+	return little, much
+}
+
+// watermarksOf returns the watermarks of the first pool.
+func watermarksOf(m *Manager) [4]int {
+	p := m.Pool(0)
+	return [...]int{p.Peak, p.Max, p.PeakHeadroom, p.MaxHeadroom}
+}
+
+// TestHeadroomIsGivenUpWhileOthersUseTheirs: where the headroom of a pool is less than that of its
+// groups together, a group that gives up some may leave the pool overdrawn. When all have given up
+// theirs, all shared cells can be used.
+func TestHeadroomIsGivenUpWhileOthersUseTheirs(t *testing.T) {
+	const ports, shared, before, after, pool = 4, 10, 8, 2, 4
+	params := func(headroom, pool int) Params {
+		p := Params{CellSize: 160, Cells: 100, Ports: make([]PortParams, ports),
+			Pools: []PoolParams{{Shared: shared, Headroom: pool}}}
+		for i := range p.Ports {
+			p.Ports[i].Groups[3] = GroupParams{Lossless: true, Headroom: headroom}
+		}
+		p.Ports[0].Groups[0] = GroupParams{Share: shared}
+		return p
+	}
+	m := newManager(t, params(before, ports*before))
+	use := func(port, cells int) {
+		t.Helper()
+		if !m.AdmitPastShare(port, 3, cells) {
+			t.Fatalf("port %d has no %d cells of headroom", port, cells)
+		}
+		check(t, m)
+	}
+	use(0, before)
+	use(1, before)
+	use(2, before)
+	next := newManager(t, params(after, pool))
+	next.TakeOver(m)
+	m = next
+	use(3, pool)
+	m.Release(0, 3, before)
+	m.Congested(0)
+	use(3, before-pool)
+	if _, much := m.Settle(0, true); much != 0 {
+		t.Error("the headroom of a group that holds nothing is not given up")
+	}
+	check(t, m)
+	if p, want := m.Pool(0), pool-after*(ports-1); p.HeadroomSize-p.Headroom != want {
+		t.Errorf("%+v; %d cells of headroom are free, want %d", p, p.HeadroomSize-p.Headroom, want)
+	}
+	for port := 1; port < ports; port++ {
+		m.Release(port, 3, before)
+		m.Congested(port)
+		m.Settle(port, true)
+	}
+	for m.Admit(0, 0, 1) == Admitted {
+		check(t, m)
+	}
+	if p := m.Pool(0); p.Used != shared || p.Size != shared || p.HeadroomSize != pool {
+		t.Errorf("%+v; want all of %d shared cells in use, and %d of headroom", p, shared, pool)
+	}
 }
 
 // TestHeadroomIsPromisedWhenItIsBacked: a group that becomes lossless, or gets more headroom, gets
