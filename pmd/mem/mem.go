@@ -104,7 +104,7 @@ func NewWire(p Params, a, b End) (*Wire, error) {
 		}
 	}
 	if longest := p.MTU + maxTagged; room+cmp.Or(p.Part, longest) > min(a.Buffer, b.Buffer) ||
-		p.Part < 0 || p.Part > 0 && p.parts(longest) > pmd.MaxParts {
+		p.Part < 0 || p.parts(longest) > pmd.MaxParts {
 		return nil, errors.New("mem: MTU or Part does not fit the buffers: choose a smaller one or larger buffers")
 	}
 	w := &Wire{A: newPort(p, a), B: newPort(p, b)}

@@ -330,6 +330,33 @@ func TestNewWireRefuses(t *testing.T) {
 	}
 }
 
+// TestNullCompletesInOrder: frames are complete in the order in which they were sent, wherever in
+// the ring they are.
+func TestNullCompletesInOrder(t *testing.T) {
+	const ring = 8
+	n := NewNull(make([]byte, size), ring, 60, nil)
+	next := uint64(0)
+	for k := 1; k <= ring; k++ {
+		var burst [ring]pmd.Desc
+		for i := range burst[:k] {
+			burst[i].Addr = next + uint64(i)
+		}
+		if sent := n.Transmit(burst[:k]); sent != k {
+			t.Fatalf("took %d frames to send of %d", sent, k)
+		}
+		var addrs [ring]uint64
+		if done := n.Complete(addrs[:]); done != k {
+			t.Fatalf("completed %d frames of %d", done, k)
+		}
+		for _, addr := range addrs[:k] {
+			if addr != next {
+				t.Fatalf("of %d frames: %d is complete, want %d", k, addr, next)
+			}
+			next++
+		}
+	}
+}
+
 func TestNullReceivesForEver(t *testing.T) {
 	memory := make([]byte, 4*size)
 	n := NewNull(memory, 4, 60, []byte("first"), []byte("other"))
