@@ -3,6 +3,7 @@ package lldp
 import (
 	"encoding/hex"
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -19,6 +20,10 @@ func TestDescribe(t *testing.T) {
 		{3, "0079", "time to live", "121 s", nil},
 		{3, "00", "time to live", "", ErrTTL},
 		{5, "611b5b316d", "system name", `a\x1b[1m`, nil},
+		{6, strings.Repeat("41", 255), "system description", strings.Repeat("A", 255), nil},
+		{6, strings.Repeat("41", 256), "system description", "", ErrLength},
+		{1, "07" + strings.Repeat("41", 255), "chassis ID", "local " + strings.Repeat("A", 255), nil},
+		{1, "07" + strings.Repeat("41", 256), "chassis ID", "", ErrChassisID},
 		{7, "00140004", "system capabilities", "can be bridge, router; is bridge", nil},
 		{7, "00140000", "system capabilities", "can be bridge, router; is nothing", nil},
 		{7, "0014", "system capabilities", "", ErrLength},

@@ -75,6 +75,7 @@ func TestPrintable(t *testing.T) {
 		"\x1b]0;owned\x07":         `\x1b]0;owned\x07`,
 		"\x9b31m":                  `\x9b31m`, // one byte: not UTF-8
 		"\u009b31m":                `\u009b31m`,
+		"\u0080\uffff\U0001ffff":   `\u0080\uffff\U0001ffff`,
 		"a\x7f\x08b":               `a\x7f\x08b`,
 		"\u202egpj.exe":            `\u202egpj.exe`, // right to left
 		"\u2028\u00a0\u200b\ufeff": `\u2028\u00a0\u200b\ufeff`,
