@@ -60,7 +60,7 @@ func (l *level) weigh(all uint8, weights [Queues]int, longest int) error {
 		switch {
 		case shared>>i&1 == 0 || shared == 1<<i:
 			quantum = maxQuantum
-		case w > 0 && w > maxQuantum/longest*least:
+		case w > maxQuantum/longest*least:
 			return fmt.Errorf("weight %d beside a weight of %d: must be at most %d", w, least, maxQuantum/longest*least)
 		case w > 0:
 			quantum = (longest*w + least/2) / least
