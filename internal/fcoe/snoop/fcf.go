@@ -88,15 +88,13 @@ func (s *System) refresh(now int64, m *message, f *fcf) {
 	if !changed {
 		return
 	}
-	for _, e := range s.enodes {
+	for _, e := range s.enodes { // they expire with the FCF or later
 		if e.fcf != f {
 			continue
 		}
 		e.refreshed = now
-		s.due(s.deadlineOf(e))
 		for _, l := range e.links {
 			l.refreshed = now
-			s.due(s.deadlineOfLink(l))
 		}
 	}
 }
