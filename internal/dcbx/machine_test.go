@@ -346,6 +346,26 @@ func TestRefuseIEEE(t *testing.T) {
 	}
 }
 
+// TestRefuseRunsWhatBothHave: after a refusal, PFC runs for those of the port's own priorities that
+// the peer has, too, unless these are what was refused. The TLV shows all of its own.
+func TestRefuseRunsWhatBothHave(t *testing.T) {
+	for theirs, want := range map[uint8]uint8{0x30: 0x10, 0x38: 0x18, 0x20: 0, 0x10: 0} {
+		c := pairConfig(IEEE, 0, 0x18)
+		c.Willing = willing(true)
+		m, peer := NewMachine(c), NewMachine(pairConfig(IEEE, 1, theirs))
+		m.Receive(testPeer, peer.TLVs(nil))
+		if s := m.Status().Features[FeaturePFC]; s.Operational.PFC.Priorities != theirs {
+			t.Fatalf("%+v", s)
+		}
+		m.Refuse(FeaturePFC, "no memory")
+		s, shown := m.Status().Features[FeaturePFC], parse(IEEE, m.TLVs(nil)).pfc.Priorities
+		if s.State != StateRefused || s.Operational.PFC.Priorities != want || shown != 0x18 {
+			t.Errorf("the peer has %#x: %#x runs, want %#x, %#x is shown; %v", theirs,
+				s.Operational.PFC.Priorities, want, shown, s.State)
+		}
+	}
+}
+
 // TestRefuseOwn: a Machine whose own priorities are refused, too, has none.
 func TestRefuseOwn(t *testing.T) {
 	m := NewMachine(testConfig(IEEE))
