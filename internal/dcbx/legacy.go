@@ -240,11 +240,11 @@ func appendAppsLegacy(b []byte, v Version, h header, apps []App) []byte {
 	return appendTLV(b, subAppCEE, value)
 }
 
-// decodeAppsCEE appends the applications of a sub-TLV to apps. It skips those of other
-// organizations and those with a reserved selector.
-func decodeAppsCEE(apps []App, b []byte) ([]App, Error) {
+// decodeAppsCEE returns the applications of a sub-TLV. It skips those of other organizations and
+// those with a reserved selector.
+func decodeAppsCEE(b []byte) (apps []App, err Error) {
 	if len(b) < lengthHeader || (len(b)-lengthHeader)%lengthAppCEE != 0 {
-		return apps, ErrLength
+		return nil, ErrLength
 	}
 	for b = b[lengthHeader:]; len(b) > 0; b = b[lengthAppCEE:] {
 		if b[2]&0xfc != ouiLegacy[0]&0xfc || b[3] != ouiLegacy[1] || b[4] != ouiLegacy[2] {

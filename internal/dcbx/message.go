@@ -183,7 +183,7 @@ func (m *message) feature(v Version, kind int, b []byte) {
 	case f == FeaturePFC:
 		m.pfc, err = decodePFCLegacy(v, b)
 	case f == FeatureApp:
-		m.apps, err = decodeAppsCEE(nil, b)
+		m.apps, err = decodeAppsCEE(b)
 	case v == CEE:
 		var g ceeGroups
 		if g, err = decodeGroupsCEE(b); err == 0 {
