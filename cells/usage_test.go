@@ -96,6 +96,42 @@ func TestCheckAllows(t *testing.T) {
 	}
 }
 
+// TestEnqueueLossless: a frame that must not be dropped is charged to its queue and pool, beyond
+// their limits if need be. The accounts stay sound, and a frame that may be dropped waits until
+// there is room again.
+func TestEnqueueLossless(t *testing.T) {
+	for queue, room := range map[int]int{3: 10, 4: 17} { // a static limit, and a share of a pool of 20
+		m := checked(t)
+		m.Enqueue(0, queue, 0, 2)
+		for n := 1; n <= 5; n++ {
+			m.EnqueueLossless(1, queue, 1, 6)
+			check(t, m)
+			if u, want := m.Queue(1, queue), 6*n; u != (QueueUsage{want, want, want}) {
+				t.Fatalf("queue %d: %+v after %d cells", queue, u, want)
+			}
+		}
+		if u := m.Queue(0, queue); u.Used != 2 {
+			t.Errorf("queue %d of the other port: %+v", queue, u)
+		}
+		if p := m.EgressPool(0); queue == 4 && p.Used != 32 || queue == 3 && p.Used != 0 {
+			t.Errorf("queue %d: its pool has %+v", queue, p)
+		}
+		for held := 30; held > 0; held -= 6 {
+			if r := m.Enqueue(1, queue, 0, 1); held >= room && r == Admitted {
+				t.Errorf("queue %d takes a frame that may be dropped with %d cells", queue, held)
+			} else if r == Admitted {
+				m.Dequeue(1, queue, 0, 1)
+			}
+			m.Dequeue(1, queue, 1, 6)
+			check(t, m)
+		}
+		m.Dequeue(0, queue, 0, 2)
+		if u := m.Queue(1, queue); u != (QueueUsage{0, 30, 30}) || m.EgressPool(0).Used != 0 {
+			t.Errorf("queue %d: %+v and %+v when all is sent", queue, u, m.EgressPool(0))
+		}
+	}
+}
+
 // TestPromised: what groups may still take is what is free, and what is left of their reserved
 // cells. A pool that is overdrawn promises nothing.
 func TestPromised(t *testing.T) {
