@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -42,6 +42,7 @@ type keeping struct {
 	times int
 	wait  time.Duration
 	next  time.Time
+	told  Missing // by the last attempt; zero once the setting is no longer missing
 }
 
 // The wait grows with each attempt, from the first to the longest, and is forgotten once nothing
@@ -52,13 +53,17 @@ const (
 	longestWait = 15 * time.Minute
 )
 
-// errElsewhere is why a setting can't be put back that is the peer's.
-var errElsewhere = errors.New("only its owner can change that")
+// errElsewhere is why a setting can't be put back that is the peer's, errIgnored why one can't that
+// the driver has accepted.
+var (
+	errElsewhere = errors.New("only its owner can change that")
+	errIgnored   = errors.New("the driver ignores the change")
+)
 
 // Keep looks at the settings of an open port's device and puts back what others have changed. It
-// returns its attempts, of those that fail again only the first. While a setting is left alone, it
-// is missing and no attempt. Call it from a thread in the device's network namespace (OnChanges).
-// It may take as long as the driver does.
+// returns its attempts, of those that fail in a row for the same reason only the first. While a
+// setting is left alone, it is missing and no attempt. Call it from a thread in the device's
+// network namespace (OnChanges). It may take as long as the driver does.
 func (s *Settings) Keep(now time.Time) (attempts []Attempt) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -69,23 +74,25 @@ func (s *Settings) Keep(now time.Time) (attempts []Attempt) {
 	if err != nil {
 		return nil // it is going, and its port with it
 	}
-	was := s.Kept()
-	is := Kept{PutBack: was.PutBack}
+	is := Kept{PutBack: s.Kept().PutBack}
 	for _, of := range settings {
 		text, fix := of.lacks(s, link)
+		k := s.keeping[of.name]
 		if text == "" || of.reopen {
+			k.told = Missing{}
+			s.keeping[of.name] = k
 			continue
 		}
-		a := Attempt{Missing: Missing{of.name, text, fix}, Err: errElsewhere}
-		if k := s.keeping[of.name]; !now.Before(k.next) {
-			if of.set != nil {
-				a.Err = of.set(s, link)
-			}
+		a := Attempt{Missing: Missing{of.name, text, fix}}
+		if !now.Before(k.next) {
+			a.Err = s.setAgain(&of, link)
 			k = k.tried(now)
-			s.keeping[of.name], a.Times, a.Again = k, k.times, k.wait
-			if a.Err == nil || !slices.Contains(was.Missing, a.Missing) {
+			a.Times, a.Again = k.times, k.wait
+			if a.Err == nil || k.told != a.Missing {
 				attempts = append(attempts, a)
 			}
+			k.told = a.Missing
+			s.keeping[of.name] = k
 			if a.Err == nil {
 				is.PutBack++
 				continue
@@ -97,13 +104,29 @@ func (s *Settings) Keep(now time.Time) (attempts []Attempt) {
 	return attempts
 }
 
+// setAgain sets a setting that is missing.
+func (s *Settings) setAgain(of *setting, link netlink.Link) error {
+	if of.set == nil {
+		return errElsewhere
+	}
+	if err := of.set(s, link); err != nil {
+		return err
+	}
+	if link, err := s.device(); err == nil {
+		if text, _ := of.lacks(s, link); text != "" {
+			return errIgnored
+		}
+	}
+	return nil
+}
+
 // tried returns what follows after an attempt.
 func (k keeping) tried(now time.Time) keeping {
 	wait := min(max(waitGrowth*k.wait, firstWait), longestWait)
 	if now.Sub(k.next) > longestWait {
 		wait = firstWait
 	}
-	return keeping{k.times + 1, wait, now.Add(wait)}
+	return keeping{k.times + 1, wait, now.Add(wait), k.told}
 }
 
 // Kept returns what Keep has found and done. It never waits for Keep.

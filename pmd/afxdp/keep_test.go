@@ -117,12 +117,62 @@ func TestKeepPeer(t *testing.T) {
 			return err
 		}
 		defer tool.Close()
-		return tool.SetFeatures(rightDevice, map[string]bool{"rx-gro": true})
+		if err := tool.SetFeatures(rightDevice, map[string]bool{"rx-gro": true}); err != nil {
+			return err
+		}
+		if a := keep(); len(a)+len(s.Kept().Missing) > 0 {
+			t.Errorf("with GRO: %+v, %+v", a, s.Kept())
+		}
+		return tool.SetFeatures(rightDevice, map[string]bool{"rx-gro": false})
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if a := keep(); len(a)+len(s.Kept().Missing) > 0 {
-		t.Errorf("with GRO: %+v, %+v", a, s.Kept())
+	s.keeping["peer"] = keeping{next: now.Add(1)}
+	if a := keep(); len(a) > 0 || len(s.Kept().Missing) != 1 {
+		t.Errorf("left alone: %+v, %+v", a, s.Kept())
+	}
+	if a := keep(); len(a) != 1 || a[0].Setting != "peer" {
+		t.Errorf("without GRO again: %+v", a)
+	}
+}
+
+// deafDevice accepts PAUSE settings and ignores them.
+type deafDevice struct{ *pausingDevice }
+
+func (deafDevice) SetPause(string, ethtool.Pause) error { return nil }
+
+// TestKeepIgnored: a setting that the driver accepts and ignores was not put back.
+func TestKeepIgnored(t *testing.T) {
+	c := newCable(t, netns.GRO())
+	s := prepared(t, c.left, leftDevice, Options{})
+	s.pause, s.flowControl = deafDevice{&pausingDevice{is: pauses(true, true, true)}}, true
+	if err := c.left.Do(func() error {
+		a, is := s.Keep(time.Now()), s.Kept()
+		if len(a) != 1 || !errors.Is(a[0].Err, errIgnored) || is.PutBack > 0 || len(is.Missing) != 1 {
+			t.Errorf("%+v, %+v", a, is)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestKeepNoQueue: a queueing discipline noqueue that somebody has set is replaced, too.
+func TestKeepNoQueue(t *testing.T) {
+	c := newCable(t, netns.GRO())
+	s := prepared(t, c.left, leftDevice, Options{})
+	in(t, c.left, leftDevice, func(link netlink.Link) error {
+		none := pushBack(link)
+		none.QdiscType, none.Handle = "noqueue", netlink.MakeHandle(7, 0)
+		return netlink.QdiscReplace(none)
+	})
+	if err := c.left.Do(func() error {
+		if a := s.Keep(time.Now()); len(a) != 1 || a[0].Setting != "qdisc" || a[0].Err != nil {
+			t.Errorf("%+v", a)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
 

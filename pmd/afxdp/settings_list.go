@@ -137,9 +137,9 @@ var qdisc = setting{
 			return "", ""
 		}
 		return "it has no queueing discipline, so when its peer has no room, it drops frames, lossless ones too, " +
-			"instead of keeping them", "tc qdisc add dev " + DeviceInFix + " root pfifo"
+			"instead of keeping them", "tc qdisc replace dev " + DeviceInFix + " root pfifo"
 	},
-	set: func(_ *Settings, link netlink.Link) error { return netlink.QdiscAdd(pushBack(link)) },
+	set: func(_ *Settings, link netlink.Link) error { return netlink.QdiscReplace(pushBack(link)) },
 	restore: func(s *Settings, link netlink.Link) error {
 		if s.before.Qdisc {
 			return nil
