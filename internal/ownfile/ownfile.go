@@ -15,10 +15,13 @@ import (
 // it. It creates the file if there is none, and refuses links and files of other users. A FIFO or a
 // device keeps its mode, and may also belong to root.
 func Create(name string, mode os.FileMode) (*os.File, error) {
-	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, mode)
-	if errors.Is(err, unix.ELOOP) {
-		return nil, fmt.Errorf("%s is a symbolic link, which may lead to any file: name the file itself", name)
+	// To open a FIFO of another user may take for ever. What takes its place now is checked below.
+	if info, err := os.Lstat(name); err == nil {
+		if err := check(name, info); err != nil {
+			return nil, err
+		}
 	}
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -38,6 +41,8 @@ func Create(name string, mode os.FileMode) (*os.File, error) {
 func check(name string, info os.FileInfo) error {
 	at, regular := info.Sys().(*syscall.Stat_t), info.Mode().IsRegular()
 	switch {
+	case info.Mode()&os.ModeSymlink != 0:
+		return fmt.Errorf("%s is a symbolic link, which may lead to any file: name the file itself", name)
 	case int(at.Uid) != os.Geteuid() && (regular || at.Uid != 0):
 		return fmt.Errorf("%s belongs to user %d, who could read it: remove it, or write to another file", name, at.Uid)
 	case regular && at.Nlink > 1:
