@@ -89,8 +89,8 @@ func fcoePortTable(r *state.Switch) table {
 		t.rows = append(t.rows, []any{p.Name, x.Role, enodes, sessions, x.Received, x.Refused, x.Accepted, x.Rejected,
 			x.Unanswered})
 		if x.Listed > 0 {
-			t.notes = append(t.notes, fmt.Sprintf("%s: only %s of enodes may log in", p.Name,
-				prose.Count(x.Listed, "host")))
+			t.notes = append(t.notes, fmt.Sprintf("%s: only hosts in enodes (%s) may log in", p.Name,
+				prose.Count(x.Listed, "name")))
 		}
 		for _, l := range x.LastRefusals() {
 			t.notes = append(t.notes, fmt.Sprintf("%s: last refused %v", p.Name, l))

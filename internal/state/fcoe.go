@@ -114,7 +114,7 @@ type FCoEStateFile struct {
 // PortFCoE is FIP snooping on a port.
 type PortFCoE struct {
 	Role     string    `json:"role" help:"What the port faces: enode (hosts), fcf (FCoE forwarders) or trusted (another snooping switch)"`
-	Listed   int       `json:"listed" help:"Hosts that the configuration lists in enodes of the port: only they may log in; 0: all may that no other port lists"`
+	Listed   int       `json:"listed" help:"Names (MAC addresses and WWPNs) that the configuration lists in enodes of the port: only hosts with one of them may log in; 0: all may that no other port lists"`
 	ENodes   FCoETable `json:"enodes" help:"ENodes behind the port"`
 	Sessions FCoETable `json:"sessions" metric:"used=sluice_port_fcoe_sessions limit=sluice_port_fcoe_sessions_limit" help:"Sessions of ENodes behind the port"`
 
