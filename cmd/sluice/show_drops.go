@@ -31,7 +31,7 @@ frames lost between device and switch; and alarms.
 With --fail, the exit code is %d if the switch has dropped frames of a lossless class for lack of
 room: the number in the first line, which counts all ports whatever the filters, is not 0. With
 --watch, show ends as soon as that is so. Other failures keep their exit codes, so 0 means that the
-switch has answered and has lost nothing.`, cli.ExitLosses),
+switch has answered, and that this number is 0.`, cli.ExitLosses),
 		Example: `  sluice show drops --nonzero
   sluice show drops --fail > /dev/null`,
 		Args: o.interval,
