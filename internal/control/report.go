@@ -249,7 +249,7 @@ func workerOf(w *dataplane.Snapshot, cpu int) state.Worker {
 			TableFull: w.Bridge.TableFull,
 			PortFull:  w.Bridge.PortFull, Pinned: w.Bridge.Pinned, Own: w.Bridge.Own, Unknown: w.Bridge.Unknown,
 		},
-		DepartedLosslessDrops: w.Departed,
+		DepartedLosslessDrops: w.Departed, DepartedFailed: w.Failed,
 	}
 	for i := range w.Ports {
 		r.Frames += w.Ports[i].RXFrames

@@ -107,11 +107,13 @@ func (l *Losses) Sum(of func(drop.Reason) bool) uint64 {
 type Departed struct {
 	In, Out uint64 // frames, as Port.In and Port.Out return them
 	Lost    uint64 // frames, as Port.LosslessDrops returns them
+	Failed  uint64 // frames that came in as lossless and were lost although there was room
 }
 
 // Add adds a port that leaves.
 func (d *Departed) Add(c *Port) {
 	d.Lost += c.LosslessDrops()
+	d.Failed += c.Lost.Sum(drop.Reason.Failure)
 	d.In += c.In()
 	d.Out += c.Out()
 }

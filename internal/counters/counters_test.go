@@ -34,7 +34,7 @@ func TestLost(t *testing.T) {
 	var d Departed
 	d.Add(&Port{RXFrames: 8, TXFrames: 6, Lost: c.Lost})
 	d.Add(&Port{RXFrames: 1, Control: 1})
-	if d != (Departed{In: 9, Out: 7, Lost: 5}) {
+	if d != (Departed{In: 9, Out: 7, Lost: 5, Failed: 9}) {
 		t.Errorf("%+v", d)
 	}
 }

@@ -34,6 +34,7 @@ type Snapshot struct {
 	Stations   int // FDB entries of the bridge
 	Gap        gaps.Histogram
 	Departed   uint64 // frames, LosslessDrops of ports that have left
+	Failed     uint64 // frames, lossless ones that these ports have lost otherwise
 	Work       gaps.Work
 }
 
@@ -57,7 +58,7 @@ func (w *Worker) look(s *Snapshot, now int64) {
 	s.Worker, s.Now = w.index, now
 	s.Free, s.Buffers, s.CellsInUse = w.pool.Free(), w.pool.Size(), w.accounts.InUse()
 	s.CellSize, s.Gap, s.Work = w.cellSize, w.gap.At(now), w.gap.Work
-	s.Departed = w.departed.Lost
+	s.Departed, s.Failed = w.departed.Lost, w.departed.Failed
 	s.Bridge, s.Stations = w.bridge.Stats(), w.bridge.Len()
 	for i := range s.Pools {
 		s.Pools[i] = w.accounts.Pool(i)

@@ -108,6 +108,13 @@ func (r *Switch) OtherLosses() (text string) {
 			devices += p.Driver.Lost()
 		}
 	}
+	departed := uint64(0)
+	for i := range r.Workers {
+		departed += r.Workers[i].DepartedFailed
+	}
+	if failed += departed; departed > 0 {
+		reasons = append(reasons, "at ports since removed")
+	}
 	if failed > 0 {
 		text = fmt.Sprintf("  also lost: %d lossless frames (%s)", failed, strings.Join(reasons, ", "))
 	}

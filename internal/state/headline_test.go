@@ -25,6 +25,9 @@ func TestHeadline(t *testing.T) {
 			StalledNS: 7e9},
 		"lossless drops: 0  LOOP: eth1, eth2 (shut)  DCBX: eth1 pfc": {Ports: []Port{{Name: "eth0"},
 			{Name: "eth1", Loop: true, DCBX: disagree("pfc")}, {Name: "eth2", Loop: true, Shut: true}}},
+		"lossless drops: 0  also lost: 6 lossless frames (storm, at ports since removed)": {
+			Ports:   []Port{{Drops: []Drop{{Reason: "storm", Failed: 1}}}},
+			Workers: []Worker{{DepartedFailed: 2}, {DepartedFailed: 3}}},
 		"lossless drops: 0  DCBX: eth1 pfc": {Ports: []Port{{Name: "eth0", DCBX: disagree()},
 			{Name: "eth1", DCBX: disagree("pfc")}, {Name: "eth2"}}},
 		"lossless drops: 2  ALARM  DCBX: eth1 no-peer and 2 more": {LosslessDrops: 2,

@@ -24,6 +24,7 @@ func (r *Switch) CountFrom(at time.Time, before *Switch, lost uint64) {
 	}
 	for i := range r.Workers {
 		subtract(reflect.ValueOf(&r.Workers[i].FDB).Elem(), reflect.ValueOf(&before.Workers[i].FDB).Elem(), "")
+		r.Workers[i].DepartedFailed -= before.Workers[i].DepartedFailed
 	}
 }
 

@@ -358,6 +358,7 @@ type Worker struct {
 	FDB FDB `json:"fdb" help:"Counters of its FDB"`
 
 	DepartedLosslessDrops uint64 `json:"departed_lossless_drops" metric:"sluice_departed_lossless_dropped_frames_total" help:"Lossless drops of ports that were removed from the switch"`
+	DepartedFailed        uint64 `json:"departed_failed" help:"Frames that had come in as lossless and were lost although there was room, at ports that were removed from the switch or because these were removed"`
 }
 
 // Gap is the number of gaps between two iterations that were no longer than a limit.
