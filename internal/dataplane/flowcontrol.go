@@ -184,13 +184,16 @@ func (s *flowControl) put(f *pfc.Frame, b []byte) {
 	f.Put(b, s.mac)
 }
 
-// forget ends the pauses sent and received on a link that went down.
-func (s *flowControl) forget(now int64) {
+// forget ends the pauses sent and received on a link that went down. If it is up again, the peer
+// may have sent the latter since.
+func (s *flowControl) forget(now int64, up bool) {
 	if s.on() {
 		s.generator.Reset(now)
+	}
+	if s.on() && !up {
 		s.receiver.Reset(now)
 	}
-	if s.watchdog != nil {
+	if s.watchdog != nil && !up {
 		s.watchdog.Reset(now)
 	}
 }

@@ -68,7 +68,7 @@ func (w *Worker) changeLink(p *port, link *Link, now int64) {
 	switch {
 	case p.up && (!link.Up || link.epoch != p.epoch): // it was down meanwhile
 		if w.forget(p, now); own {
-			p.flow.forget(now)
+			p.flow.forget(now, link.Up)
 			p.stall(now)
 		}
 	case link.Up && !p.up:
