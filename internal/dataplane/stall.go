@@ -37,7 +37,8 @@ func (p *port) stall(now int64) {
 //
 //go:noinline
 func (w *Worker) takeStalled(p *port, now int64) (n int) {
-	if !w.collect(p, now) {
+	collected := w.collect(p, now)
+	if collected == 0 {
 		p.before, p.excess = min(p.before, len(p.stalled)), min(p.excess, max(0, len(p.stalled)-cap(p.stalled)/2))
 	}
 	late := now-p.stalledSince >= longestStall
@@ -57,19 +58,19 @@ func (w *Worker) takeStalled(p *port, now int64) (n int) {
 	if len(p.stalled) == 0 {
 		p.stalledSince = max(p.stalledSince, now)
 	}
-	w.unread = w.unread || n >= w.quantum
+	w.unread = w.unread || max(n, collected) >= w.quantum
 	return n
 }
 
-// collect takes a burst from the driver of a port that does not read. It returns false if there was
-// none.
-func (w *Worker) collect(p *port, now int64) bool {
+// collect takes a burst from the driver of a port that does not read, and returns how many
+// descriptors there were.
+func (w *Worker) collect(p *port, now int64) (n int) {
 	kept := len(p.stalled)
 	room := p.stalled[kept:min(kept+burstSize, cap(p.stalled))]
 	if len(room) == 0 {
-		return true
+		return 1 // for all it knows
 	}
-	n := p.driver.Receive(room)
+	n = p.driver.Receive(room)
 	for left := room[:n]; len(left) > 0; {
 		parts := whole(left)
 		class, control := w.classify(p, &left[0])
@@ -83,7 +84,8 @@ func (w *Worker) collect(p *port, now int64) bool {
 		left = left[parts:]
 	}
 	p.stalled = p.stalled[:kept]
-	return n > 0
+	w.budget.Receive -= n
+	return n
 }
 
 // The first descriptor of a stalled frame has its class in its options.
