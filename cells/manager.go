@@ -44,6 +44,7 @@ type group struct {
 type marks struct {
 	most           int32 // headroom cells that it may hold; 0: lossy
 	due            int32 // the same by the parameters; see Settle
+	reserved       int32 // likewise, of the group's reserved cells
 	xon, xonOffset int32
 	headroomPeak   int32 // the highest headroom so far; see ClearWatermarks
 	maxUsed        int32 // peaks from before they were cleared
@@ -80,8 +81,9 @@ type pool struct {
 	least, headroomLeast int32
 
 	rivalry
-	held  int32 // shared cells that rivals hold: a running sum, too slow to add up for each frame
-	whole int32 // the cells that rivals divide equally, as of the start of the period
+	surplus int32 // headroom beyond the parameters; see keepPool
+	held    int32 // shared cells that rivals hold: a running sum, too slow to add up for each frame
+	whole   int32 // the cells that rivals divide equally, as of the start of the period
 
 	name string
 }
@@ -157,7 +159,7 @@ func NewManager(p Params) (*Manager, error) {
 				reserved: int32(g.Reserved), base: int32(g.Reserved + g.Share), alpha: uint16(g.Alpha),
 				rival: !g.Lossless && g.Alpha == 0, pool: &m.pools[g.Pool],
 			}
-			m.marks[at] = marks{most: int32(g.Headroom), due: int32(g.Headroom), xon: int32(g.XON),
+			m.marks[at] = marks{most: int32(g.Headroom), due: int32(g.Headroom), reserved: int32(g.Reserved), xon: int32(g.XON),
 				xonOffset: int32(g.XONOffset)}
 			m.queues[at] = queue{limit: int32(q.Limit), alpha: int32(q.Alpha), pool: &m.egress[q.Pool],
 				rivalry: rivalry{period: firstPeriod}}
@@ -292,7 +294,11 @@ func (g *group) release(back int32) {
 func (g *group) releaseHeadroom(cells int32) int32 {
 	cells = min(cells, g.headroom)
 	g.headroom -= cells
-	g.pool.headroom += cells
+	p := g.pool
+	if p.headroom += cells; p.headroom == p.headroomSize {
+		p.lend(-p.surplus)
+		p.surplus = 0
+	}
 	return cells
 }
 

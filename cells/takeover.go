@@ -12,12 +12,17 @@ package cells
 //
 // Lossless groups keep the headroom that they had until Settle gives them that of m's parameters.
 // What they have beyond it is lent by the shared cells of their pool. A group that has become lossy
-// gives its headroom up at once; cells that it holds there count as shared.
+// gives its headroom up at once; cells that it holds there count as shared. A pool with less
+// headroom than before keeps what it had until none is in use. Groups with more reserved cells than
+// before get them by Settle.
 func (m *Manager) TakeOver(old *Manager) {
 	inheritWatermarks(m.pools, old.pools)
 	inheritWatermarks(m.egress, old.egress)
 	for at := range m.groups {
 		m.keepHeadroom(at, old)
+	}
+	for i := range m.pools {
+		m.keepPool(i, old)
 	}
 	for at := range old.groups {
 		m.inheritGroup(at, old)
@@ -41,15 +46,31 @@ func (m *Manager) TakeOver(old *Manager) {
 
 // keepHeadroom leaves a lossless group the headroom that it had in old: none if it is new.
 func (m *Manager) keepHeadroom(at int, old *Manager) {
-	mark := &m.marks[at]
-	if mark.due == 0 {
-		return
-	}
-	mark.most = 0
+	mark, most, reserved := &m.marks[at], int32(0), int32(0)
 	if at < len(old.marks) {
-		mark.most = old.marks[at].most
+		most, reserved = old.marks[at].most, old.groups[at].reserved
 	}
-	m.groups[at].pool.lend(max(0, mark.most-mark.due))
+	g := &m.groups[at]
+	g.reserved = min(g.reserved, reserved)
+	if mark.due != 0 {
+		mark.most = most
+		g.pool.lend(max(0, most-mark.due))
+	}
+}
+
+// keepPool leaves a pool as much headroom as it had in old, and its groups may use, if some is in
+// use.
+func (m *Manager) keepPool(i int, old *Manager) {
+	p, most := &m.pools[i], int32(0)
+	for at := range m.groups {
+		if m.groups[at].pool == p {
+			most += m.marks[at].most
+		}
+	}
+	if from := predecessor(old.pools, i, p.name); from != nil && from.headroom < from.headroomSize {
+		p.surplus = max(0, min(from.headroomSize, most)-p.headroomSize)
+		p.lend(p.surplus)
+	}
 }
 
 // lend moves shared cells of the pool to its headroom; less than 0: back.
@@ -64,11 +85,15 @@ func (p *pool) lend(cells int32) {
 // another one. A group gets more once no pool is overdrawn, since there are buffers for it only
 // then. It gives up what it has too much once it is not in XOFF and the caller says that the link
 // is covered: that the new headroom holds all that the link partner may send after an XOFF from now
-// on. Settle returns the groups that still have too little and too much (bit n: priority n).
+// on. Settle returns the groups that still have too little headroom, and those that otherwise still
+// have to change (bit n: priority n).
 func (m *Manager) Settle(port int, covered bool) (little, much uint8) {
 	for priority := range Priorities {
 		at := port*Priorities + priority
 		mark := &m.marks[at]
+		if !m.reserve(at) {
+			much |= 1 << priority
+		}
 		switch more := mark.due - mark.most; {
 		case more == 0:
 			continue
@@ -84,6 +109,17 @@ func (m *Manager) Settle(port int, covered bool) (little, much uint8) {
 		mark.most = mark.due
 	}
 	return little, much
+}
+
+// reserve gives a group the reserved cells of its parameters, once no pool is overdrawn, and
+// reports whether it has them. Before that, they may be in use elsewhere, and headroom would lack.
+func (m *Manager) reserve(at int) bool {
+	g, due := &m.groups[at], m.marks[at].reserved
+	if g.reserved < due && !m.overdrawn() {
+		g.back(max(g.used, g.reserved) - max(g.used, due) + due - g.reserved)
+		g.reserved = due
+	}
+	return g.reserved == due
 }
 
 // Lossless returns the groups of a port that have headroom now.

@@ -35,7 +35,7 @@ func (m *Manager) Promised() int {
 		n += int(max(m.pools[i].free, 0) + max(m.pools[i].headroom, 0))
 	}
 	for i := range m.groups {
-		n += int(max(m.groups[i].reserved-m.groups[i].used, 0))
+		n += int(max(m.marks[i].reserved-m.groups[i].used, 0))
 	}
 	return n
 }
