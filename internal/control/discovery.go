@@ -60,6 +60,7 @@ func (s *Switch) discover() error {
 	s.plane.Punted(punt.LLDP, func(f punt.Frame) {
 		s.discovery.Receive(s.arrival(&f, names[f.Port]), names[f.Port], f.Bytes)
 	})
+	s.tellRuns()
 	s.discovery.Advance(now)
 	if err := s.favourPeers(); err != nil {
 		return err
@@ -202,11 +203,11 @@ func (s *Switch) changeTo(f fitting, changed []agreement) error {
 	return nil
 }
 
-// tellRuns tells discovery what all workers run of what ports have agreed on.
+// tellRuns tells discovery what all workers run of what ports have agreed on, and have memory for.
 func (s *Switch) tellRuns() {
 	for _, p := range s.ports {
 		is := s.facts[p.Device].DCB
-		if is == nil {
+		if is == nil || is.PFC&^s.plane.Lossless(p.number) != 0 {
 			continue
 		}
 		a := discovery.Agreement{PFC: is.PFC}

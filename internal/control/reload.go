@@ -94,7 +94,6 @@ func (s *Switch) change(f fitting) (came []*port, err error) {
 		return nil, err
 	}
 	s.running.Store(&running{next, s.ports})
-	s.tellRuns()
 	s.countOffAnew()
 	return came, nil
 }

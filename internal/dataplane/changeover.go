@@ -107,6 +107,7 @@ func (w *Worker) settlePort(p *port, alike bool) bool {
 	if lossless := w.accounts.Lossless(p.number); lossless != p.flow.lossless {
 		p.setLossless(lossless)
 	}
+	w.generation.Load().lossless[p.number].Store(uint32(p.flow.lossless))
 	return little|much == 0
 }
 

@@ -264,6 +264,10 @@ func (s *Switch) Adopted(p *Plan) bool {
 	return true
 }
 
+// Lossless returns the priorities that are lossless at a port in the latest generation: those with
+// headroom. Each gets it when there is memory for it.
+func (s *Switch) Lossless(number int) uint8 { return uint8(s.generation.lossless[number].Load()) }
+
 // Plan is the state of a switch that may change while it runs. It is immutable once published.
 type Plan struct {
 	// Generation is the engines to run; nil: those of the plan before.

@@ -20,10 +20,12 @@ import (
 // memory and can't fail.
 type Generation struct {
 	params  Params
-	serial  int           // number of generations published before it was prepared
-	portIDs []int         // by port number
-	parts   []*part       // by worker
-	settled []atomic.Bool // by port number: in the worker that owns it; see finishChange
+	serial  int     // number of generations published before it was prepared
+	portIDs []int   // by port number
+	parts   []*part // by worker
+	// by port number, of the worker that owns it; see finishChange
+	settled  []atomic.Bool
+	lossless []atomic.Uint32 // its priorities that have headroom
 }
 
 // part is what one worker is built from, apart from its memory.
@@ -69,7 +71,7 @@ func (s *Switch) generate(p Params) (*Generation, error) {
 		return nil, err
 	}
 	p.Bridge.VirtualLinks = &s.links
-	g := &Generation{params: p, settled: make([]atomic.Bool, len(p.Ports))}
+	g := &Generation{params: p, settled: make([]atomic.Bool, len(p.Ports)), lossless: make([]atomic.Uint32, len(p.Ports))}
 	if s.generation != nil {
 		g.serial = s.generation.serial + 1
 	}
