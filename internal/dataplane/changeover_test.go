@@ -143,7 +143,7 @@ func TestDemandWaitsForHeadroom(t *testing.T) {
 	r.pause(1, 0xff, 65535)
 	r.run(1000)
 	w := r.s.Workers[0]
-	if p := w.ports[0]; p.InFlight != 16<<10 || r.port(0).Limits[lossless].Headroom != before {
+	if p := w.ports[0]; p.InFlight != 16<<10 || r.port(0).Limits[lossless].Headroom != before || r.s.Lossless(0) == 0 {
 		t.Errorf("%d bytes in flight, headroom %d, was %d", p.InFlight, r.port(0).Limits[lossless].Headroom, before)
 	}
 	r.resume(1, 0xff)
@@ -176,6 +176,9 @@ func TestHeadroomIsBackedBeforeItIsPromised(t *testing.T) {
 			p.Ports[i].Generator.Priorities = 1 << lossless
 		}
 	})
+	if n := r.s.Lossless(0); n != 0 {
+		t.Errorf("priorities %#x are lossless without memory for their headroom", n)
+	}
 	sent, before := uint64(0), [3]uint64{}
 	for i := range 3 * headroom { // each peer sends no more than the headroom holds
 		for n, from := range []int{0, 2, 3} {

@@ -294,7 +294,11 @@ func (l *loop) allowed(ns, between int64) int64 {
 
 // budget returns how many frames an iteration of the worker handles: at least a burst of each port.
 func (l *loop) budget() int {
-	return max(l.params.Budget, int(budget.LeastResponse(len(l.drivers))/(4*budget.FrameCost)))
+	size := l.params.Budget
+	if l.now < l.adopted { // its iteration may have begun before a reload
+		size = max(size, l.before.Budget)
+	}
+	return max(size, int(budget.LeastResponse(len(l.drivers))/(4*budget.FrameCost)))
 }
 
 // pass advances time by ns for other workers and the peers.
