@@ -159,8 +159,8 @@ func NewManager(p Params) (*Manager, error) {
 				reserved: int32(g.Reserved), base: int32(g.Reserved + g.Share), alpha: uint16(g.Alpha),
 				rival: !g.Lossless && g.Alpha == 0, pool: &m.pools[g.Pool],
 			}
-			m.marks[at] = marks{most: int32(g.Headroom), due: int32(g.Headroom), reserved: int32(g.Reserved), xon: int32(g.XON),
-				xonOffset: int32(g.XONOffset)}
+			m.marks[at] = marks{most: int32(g.Headroom), due: int32(g.Headroom), reserved: int32(g.Reserved),
+				xon: int32(g.XON), xonOffset: int32(g.XONOffset)}
 			m.queues[at] = queue{limit: int32(q.Limit), alpha: int32(q.Alpha), pool: &m.egress[q.Pool],
 				rivalry: rivalry{period: firstPeriod}}
 			m.reds[at] = newRED(q.RED)
@@ -230,7 +230,8 @@ func (m *Manager) AdmitPastShare(port, priority, cells int) bool {
 
 // admitPastShare is Admit for a frame that doesn't fit into its group's reserved and shared cells,
 // or whose pool is overdrawn (TakeOver); reserved cells are not affected by that. Of a frame that
-// crosses the limit, only the cells above it count as headroom.
+// crosses the limit, only the cells above it count as headroom. The group goes into XOFF even if
+// the headroom does not hold the frame.
 func (m *Manager) admitPastShare(port, priority int, cells, limit int32) Reason {
 	g, mark := &m.groups[port*Priorities+priority], &m.marks[port*Priorities+priority]
 	if used := g.used + cells; used <= g.reserved {
@@ -246,6 +247,7 @@ func (m *Manager) admitPastShare(port, priority int, cells, limit int32) Reason 
 	// A dynamic limit may have sunk below what the group holds.
 	used := max(g.used, min(limit, owned+max(p.free, 0)))
 	headroom := cells - (used - g.used)
+	m.congested[port] |= 1 << (uint(priority) % Priorities)
 	if g.headroom+headroom > mark.most || headroom > p.headroom {
 		return HeadroomFull
 	}
@@ -254,7 +256,6 @@ func (m *Manager) admitPastShare(port, priority int, cells, limit int32) Reason 
 	p.headroom -= headroom
 	p.headroomLow = min(p.headroomLow, p.headroom)
 	mark.headroomPeak = max(mark.headroomPeak, g.headroom)
-	m.congested[port] |= 1 << (uint(priority) % Priorities)
 	return Admitted
 }
 

@@ -121,6 +121,7 @@ func (m *model) admit(f frame) Reason {
 		default:
 			m.held[at] = cells[:before]
 			if g.Lossless {
+				m.xoff[at] = true
 				return HeadroomFull
 			}
 			return IngressFull

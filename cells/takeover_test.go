@@ -415,3 +415,15 @@ func TestReservedCellsAreBacked(t *testing.T) {
 	}
 	check(t, m)
 }
+
+// TestFullHeadroomStopsThePeer: a frame that finds the group at its limit and does not fit the
+// headroom brings the group into XOFF: else the peer would go on.
+func TestFullHeadroomStopsThePeer(t *testing.T) {
+	p := Params{CellSize: 160, Cells: 20, Ports: make([]PortParams, 1)}
+	p.Ports[0].Groups[3] = GroupParams{Lossless: true, Share: 10, Headroom: 2}
+	m := newManager(t, p)
+	m.AdmitAll(0, 3, 10)
+	if why := m.Admit(0, 3, 3); why != HeadroomFull || m.Congested(0) != 1<<3 {
+		t.Errorf("%v, XOFF %#x", why, m.Congested(0))
+	}
+}

@@ -694,7 +694,8 @@ func TestLinksChangeUnderTraffic(t *testing.T) {
 		}
 	})
 	frames, passed := 0, 0
-	for frames < 5000 || frames < 500_000 && (passed == 0 || passed == frames) { // on a busy machine, links may change late
+	// on a busy machine, the links may change late
+	for frames < 5000 || frames < 500_000 && (passed == 0 || passed == frames) {
 		r.send(0, storage(vnMAC, fcfMAC, pfcPCP|fcoeVLAN, frame.TypeFCoE, frames))
 		r.run(300)
 		frames++

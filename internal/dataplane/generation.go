@@ -71,7 +71,8 @@ func (s *Switch) generate(p Params) (*Generation, error) {
 		return nil, err
 	}
 	p.Bridge.VirtualLinks = &s.links
-	g := &Generation{params: p, settled: make([]atomic.Bool, len(p.Ports)), lossless: make([]atomic.Uint32, len(p.Ports))}
+	g := &Generation{params: p}
+	g.settled, g.lossless = make([]atomic.Bool, len(p.Ports)), make([]atomic.Uint32, len(p.Ports))
 	if s.generation != nil {
 		g.serial = s.generation.serial + 1
 	}
