@@ -26,6 +26,7 @@ const (
 classes:
   - {cos: [3], name: storage, lossless: true, share: 64KB, xon: 32KB, headroom: 8MB}
   - {cos: [0], name: lan, share: 4MB, queue_limit: 4MB}
+forwarding: {loop_guard: off} # a frame that comes before a host has buffers is one that the host lost
 `
 	edgeSwitch = chainClasses + `
 workers: [0]

@@ -25,7 +25,7 @@ const (
 // slowSwitchA adapts the example SwitchA to hosts that share their CPU and have no DCBX: it is
 // slower, uses the devices of a site, has PFC without an agreement, no FIP snooping, headroom for
 // two seconds of a host's traffic, and longer queues, so that none runs empty while its hosts wait
-// for the CPU. The address behind port1 is static.
+// for the CPU. The address behind port1 is static. No probes go to hosts that have no buffers yet.
 func slowSwitchA(t *testing.T) string {
 	t.Helper()
 	text := example(t, switchAFile,
@@ -33,7 +33,8 @@ func slowSwitchA(t *testing.T) string {
 		"speed: 10G", "speed: 20M", "flow_control: auto", "flow_control: pfc",
 		"cos: [3]\n    lossless: true", "cos: [3]\n    lossless: true\n    share: 2MB\n    headroom: 16MB",
 		"alpha: 1", "share: 16MB\n    queue_limit: 8MB")
-	return text + fmt.Sprintf("forwarding: {static: [{mac: \"%v\", vlan: %d, port: port1}]}\n", hostMAC(1), switchAVLAN)
+	return text + fmt.Sprintf("forwarding: {loop_guard: off, static: [{mac: \"%v\", vlan: %d, port: port1}]}\n",
+		hostMAC(1), switchAVLAN)
 }
 
 // etsFlow returns a flow from a host to the one behind port1. Its ID encodes host and CoS.

@@ -38,6 +38,7 @@ metrics: {listen: "127.0.0.1:9473"}
 classes:
   - {cos: [3], lossless: true, headroom: 6MB}
 watchdog: {detection: 100ms, restoration: 100ms}
+forwarding: {loop_guard: off} # a frame that a host has no buffers for is one that the device refused
 ports:
   - {device: port1, speed: 1G}
   - {device: port2, speed: 1G}
