@@ -98,6 +98,20 @@ func TestKeep(t *testing.T) {
 // TestKeepPeer: a peer without NAPI is told once, until it has some.
 func TestKeepPeer(t *testing.T) {
 	c := newCable(t)
+	gro := func(on bool) {
+		t.Helper()
+		if err := c.right.Do(func() error {
+			tool, err := ethtool.Open()
+			if err != nil {
+				return err
+			}
+			defer tool.Close()
+			return tool.SetFeatures(rightDevice, map[string]bool{"rx-gro": on})
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gro(false)
 	s := prepared(t, c.left, leftDevice, Options{})
 	now := time.Time{}.Add(time.Hour)
 	keep := func() (attempts []Attempt) {
@@ -111,22 +125,11 @@ func TestKeepPeer(t *testing.T) {
 	if a := keep(); len(a) > 0 || len(s.Kept().Missing) != 1 {
 		t.Errorf("told again: %+v, %+v", a, s.Kept())
 	}
-	if err := c.right.Do(func() error {
-		tool, err := ethtool.Open()
-		if err != nil {
-			return err
-		}
-		defer tool.Close()
-		if err := tool.SetFeatures(rightDevice, map[string]bool{"rx-gro": true}); err != nil {
-			return err
-		}
-		if a := keep(); len(a)+len(s.Kept().Missing) > 0 {
-			t.Errorf("with GRO: %+v, %+v", a, s.Kept())
-		}
-		return tool.SetFeatures(rightDevice, map[string]bool{"rx-gro": false})
-	}); err != nil {
-		t.Fatal(err)
+	gro(true)
+	if a := keep(); len(a)+len(s.Kept().Missing) > 0 {
+		t.Errorf("with GRO: %+v, %+v", a, s.Kept())
 	}
+	gro(false)
 	s.keeping["peer"] = keeping{next: now.Add(1)}
 	if a := keep(); len(a) > 0 || len(s.Kept().Missing) != 1 {
 		t.Errorf("left alone: %+v, %+v", a, s.Kept())
