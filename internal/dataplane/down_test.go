@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"bytes"
 	"testing"
 
 	"sluice/cells"
@@ -270,6 +271,47 @@ func TestFramesThatWaitedFindRoom(t *testing.T) {
 	}
 	if p := r.port(0); p.PausedPeer != 0 || len(dropped(p)) > 0 {
 		t.Errorf("afterwards %#x is stopped, dropped %v", p.PausedPeer, dropped(p))
+	}
+	r.idle()
+}
+
+// TestStalledFrames: more lossless frames wait for a port that comes up than its group takes, since
+// the port that they are bound for is paused. Those for which the ring has no room are dropped, the
+// others wait. Lossy frames pass them, and a pause takes effect at once.
+func TestStalledFrames(t *testing.T) {
+	r := newRig(t, 3, 1, nil)
+	r.introduce()
+	ring, down := r.params.Ports[0].Buffers, r.plan.Links[0]
+	down.Up = false
+	r.relink(0, down, 5000)
+	for n := range ring {
+		r.send(0, data(0, 1, lossless, 60, n))
+		r.run(200)
+	}
+	up := r.plan.Links[0]
+	up.Up = true
+	r.pause(1, 0xff, 1_000_000)
+	r.relink(0, up, 20_000)
+	dropped := r.port(0).Lost[drop.LinkDown][lossless]
+	if p := r.port(0); p.Reads || int(dropped) != ring/2 || p.LosslessDrops() != 0 {
+		t.Fatalf("reads %t, %d dropped as link_down, %d for lack of room", p.Reads, dropped, p.LosslessDrops())
+	}
+	r.pause(0, 1<<lossless, 500_000)
+	r.send(0, data(0, 2, 1, 60, ring))
+	r.run(5000)
+	if frames, _ := r.received(2); r.port(0).Paused != 1<<lossless || len(frames) != 1 {
+		t.Errorf("paused %#x; %d lossy frames have passed, want 1", r.port(0).Paused, len(frames))
+	}
+	r.resume(1, 0xff)
+	r.run(1_000_000)
+	frames, _ := r.received(1)
+	if p := r.port(0); !p.Reads || len(frames)+int(dropped) != ring || p.LosslessDrops() != 0 {
+		t.Errorf("reads %t, %d frames arrived of %d", p.Reads, len(frames), ring)
+	}
+	for n := range frames {
+		if !bytes.Equal(frames[n], data(0, 1, lossless, 60, n)) {
+			t.Fatalf("frame %d is out of order", n)
+		}
 	}
 	r.idle()
 }
