@@ -120,27 +120,31 @@ func (w *Worker) classify(p *port, d *pmd.Desc) (class uint8, control bool) {
 // groups in XOFF stay stalled unless they are late, and so do those of the same class behind them.
 // Nothing is learned from frames from before the link went down.
 func (w *Worker) resume(p *port, from, most int, late bool, now int64) (n int) {
-	kept, blocked, before := 0, uint8(0), p.before
-	for i, parts := 0, 0; i < len(p.stalled); i += parts {
-		if i >= from+most || n >= w.quantum {
-			kept += copy(p.stalled[kept:], p.stalled[i:])
+	kept, blocked, before, end := 0, uint8(0), p.before, 0
+	for at := range p.stalled {
+		if at < end {
+			continue // a further part
+		}
+		if at >= from+most || n >= w.quantum {
+			kept += copy(p.stalled[kept:], p.stalled[at:])
 			break
 		}
 		if !late {
 			blocked |= w.accounts.Congested(p.number)
 		}
-		parts = whole(p.stalled[i:])
-		descs := p.stalled[i : i+parts]
-		if i < from || blocked>>(descs[0].Options>>classShift)&1 != 0 {
+		parts := whole(p.stalled[at:])
+		end = at + parts
+		descs := p.stalled[at:end]
+		if at < from || blocked>>(descs[0].Options>>classShift)&1 != 0 {
 			kept += copy(p.stalled[kept:], descs)
 			continue
 		}
 		copy(w.burst[:], descs)
 		w.burst[0].Options &= pmd.Continued
-		w.bridge.Stale(p.number, i < before)
+		w.bridge.Stale(p.number, at < before)
 		w.process(p, w.burst[:parts], now)
 		w.finish(p)
-		if n += parts; i < before {
+		if n += parts; at < before {
 			p.before = max(0, p.before-parts)
 		}
 	}
