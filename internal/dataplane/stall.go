@@ -70,7 +70,9 @@ func (w *Worker) collect(p *port, now int64) (n int) {
 	if len(room) == 0 {
 		return 1 // for all it knows
 	}
-	n = p.driver.Receive(room)
+	if n = p.driver.Receive(room); n > 0 {
+		p.count.RXBursts++
+	}
 	for left := room[:n]; len(left) > 0; {
 		parts := whole(left)
 		class, control := w.classify(p, &left[0])
