@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"syscall"
 
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
@@ -83,7 +82,7 @@ func TakesRedirects(device int) (bool, error) {
 }
 
 // header is struct genlmsghdr (linux/genetlink.h): command, version, and 16 bits that must be 0.
-// Package nl's version leaves them uninitialized.
+// Package nl's version has two bytes, and reads two more of whatever lies behind it.
 type header [nl.SizeofGenlmsg]byte
 
 func (h header) Len() int          { return len(h) }
@@ -91,12 +90,36 @@ func (h header) Serialize() []byte { return h[:] }
 
 // ask sends a command and returns the attributes of each answer.
 func ask(command uint8, flags int, attributes ...*nl.RtAttr) (answers [][]syscall.NetlinkRouteAttr, err error) {
-	f, err := netlink.GenlFamilyGet(family)
+	id, err := familyID()
 	if err != nil {
 		return nil, fmt.Errorf("generic netlink family %s: %w", family, err)
 	}
-	r := nl.NewNetlinkRequest(int(f.ID), flags|unix.NLM_F_ACK)
-	r.AddData(header{command, version})
+	return request(id, header{command, version}, flags|unix.NLM_F_ACK, attributes...)
+}
+
+// familyID returns the number of the family in the running kernel. Package netlink's GenlFamilyGet
+// reads beyond the header of package nl.
+func familyID() (int, error) {
+	answers, err := request(nl.GENL_ID_CTRL, header{nl.GENL_CTRL_CMD_GETFAMILY, nl.GENL_CTRL_VERSION}, 0,
+		nl.NewRtAttr(nl.GENL_CTRL_ATTR_FAMILY_NAME, nl.ZeroTerminated(family)))
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range answers {
+		for _, a := range m {
+			if a.Attr.Type == nl.GENL_CTRL_ATTR_FAMILY_ID && len(a.Value) == 2 {
+				return int(binary.NativeEndian.Uint16(a.Value)), nil
+			}
+		}
+	}
+	return 0, errors.New("the kernel does not tell its number")
+}
+
+// request sends a message of a family and returns the attributes of each answer.
+func request(family int, h header, flags int, attributes ...*nl.RtAttr) (answers [][]syscall.NetlinkRouteAttr,
+	err error) {
+	r := nl.NewNetlinkRequest(family, flags)
+	r.AddData(h)
 	for _, a := range attributes {
 		r.AddData(a)
 	}

@@ -3,6 +3,9 @@ package netdev
 import (
 	"net"
 	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"sluice/bench/netns"
@@ -69,3 +72,31 @@ func TestVeth(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRequestsReadTheirOwnMemory asks while others use the memory beside that of requests: the race
+// detector finds a request that reads it. Package nl's header does.
+func TestRequestsReadTheirOwnMemory(t *testing.T) {
+	var over atomic.Bool
+	var others sync.WaitGroup
+	others.Go(func() {
+		for !over.Load() {
+			for range 1000 {
+				block := make([]byte, 16) // as large as the block that holds a small header
+				for i := range block {
+					block[i]++
+				}
+				elsewhere.Store(&block)
+			}
+			runtime.GC()
+		}
+	})
+	for range 1000 {
+		if _, err := FeaturesOf(1); err != nil { // loopback
+			t.Fatal(err)
+		}
+	}
+	over.Store(true)
+	others.Wait()
+}
+
+var elsewhere atomic.Pointer[[]byte] // keeps the compiler from putting blocks on the stack
