@@ -55,6 +55,9 @@ func (s *Switch) guardLoops(now time.Time) error {
 			}
 		}
 	}
+	if guard != config.LoopOff {
+		s.reconsiderTX() // a peer that has stopped to take redirected frames would lose the probes
+	}
 	for _, p := range s.ports {
 		if due := p.loop.reopen; !due.IsZero() && (guard != config.LoopShut || !now.Before(due)) {
 			if _, err := s.openPort(p, "the loop guard"); errors.Is(err, errStuck) {

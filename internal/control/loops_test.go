@@ -7,9 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"sluice/bench/netns"
 	"sluice/internal/config"
 	"sluice/internal/config/configtest"
+	"sluice/internal/ethtool"
 	"sluice/internal/state"
+	"sluice/pmd/afxdp"
 )
 
 // TestFindLoop: a loop shows with the first look that finds frames, and yields the last of its
@@ -195,6 +198,49 @@ func TestGuardThatIsOff(t *testing.T) {
 	r = y.await("more frames of the loop", func(r *state.Switch) bool { return r.Ports[1].Sources.Own > again })
 	if p := r.Ports[1]; p.Loop || p.Shut || p.Own.Sent != sent {
 		t.Errorf("%+v", p)
+	}
+}
+
+// TestPeerWithoutGROLosesNoProbe: with tx: resident, no probe goes to a peer that has stopped to
+// take redirected frames, such as a host that is about to attach its own program.
+func TestPeerWithoutGROLosesNoProbe(t *testing.T) {
+	y := emptyYard(t, netns.GRO())
+	y.start(`
+memory: {buffers: 2048, buffer_size: 2048B}
+transmitter: {cpu: worker}
+ports:
+  - {device: port1, speed: 1G, tx: resident}
+  - {device: port2, speed: 1G, tx: resident}
+`)
+	y.awaitState("all links to be up", func(s *State) bool { return s.Ports[0].Up && s.Ports[1].Up })
+	gro := func(on bool) {
+		if err := y.hosts[0].at.Do(func() error {
+			tool, err := ethtool.Open()
+			if err != nil {
+				return err
+			}
+			defer tool.Close()
+			return tool.SetFeatures(hostDevice, map[string]bool{"rx-gro": on})
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	probed := func(by string) {
+		t.Helper()
+		was := y.state().Total().Ports[0].Own.Sent
+		until(t, "probes from the "+by, func() bool {
+			p := y.state().Total().Ports[0]
+			return p.TX == by && p.Own.Sent >= was+2
+		})
+	}
+	for range 3 {
+		probed(afxdp.TXTransmitter)
+		gro(false)
+		probed(afxdp.TXSocket)
+		gro(true)
+	}
+	if p := y.state().Total().Ports[0]; p.Driver.Lost() > 0 {
+		t.Errorf("lost %+v", p.Driver)
 	}
 }
 
