@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -137,7 +138,8 @@ func runDemo(ctx context.Context, o demoOptions, out io.Writer) (r demoResult, e
 	if d.sw, err = startDemoSwitch(d.lab, o); err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, d.sw.stop()) }()
+	stopSwitch := sync.OnceValue(d.sw.stop)
+	defer func() { err = errors.Join(err, stopSwitch()) }()
 	if d.hosts, err = xdp.New(demoSenders+1, d.mtu); err != nil {
 		return r, err
 	}
@@ -148,6 +150,8 @@ func runDemo(ctx context.Context, o demoOptions, out io.Writer) (r demoResult, e
 	stop := make(chan struct{})
 	go d.hosts.Run(d.sw.SpareCPU(), stop)
 	defer func() { close(stop); <-d.hosts.Done }()
+	// It stops before hosts leave, since it would warn of what that changes at its devices.
+	defer func() { _ = stopSwitch() }() // joined above
 	if err := d.traffic(ctx); err != nil {
 		return r, err
 	}

@@ -128,6 +128,9 @@ func runDemoAlone(t *testing.T, args ...string) (o object, code int) {
 		code, o = p.ExitCode(), nil
 		p.Document(&o)
 		expectGone(t, made)
+		if n := len(p.Log.Find([]string{"changed by another program"})); n > 0 {
+			t.Errorf("%d settings of devices changed while the switch ran", n)
+		}
 		where := func(name string) float64 { return o.number(t, "lost_where", name) }
 		gap := where("worker_gap_max_ms")
 		if gap < away || where("switch_ports") == 0 || where("switch_lossless_drops") > 0 {
