@@ -25,7 +25,7 @@ type Classifier struct {
 	Default uint8     // class of frames without a value that is trusted
 	PCP     [8]uint8  // class by PCP, also for priority-tagged frames (VLAN 0)
 	DSCP    [64]uint8 // class by DSCP
-	STags   bool      // the port accepts frames with an S-tag (802.1ad); see STagCoS
+	STags   bool      // the port accepts frames with an S-tag (802.1ad); see sTagCoS
 }
 
 // PlainClassifier trusts the PCP, which is the class; untagged frames have class 0. It maps a DSCP
@@ -61,6 +61,19 @@ func (c *Classifier) check() error {
 	return nil
 }
 
+// Takes reports whether the port takes a frame with this problem: none, or an S-tag.
+func (c *Classifier) Takes(problem frame.Problem) bool {
+	return problem == frame.OK || problem == frame.STagged && c.STags
+}
+
+// Class returns the class of the frame b with the header h, which may begin with an S-tag.
+func (c *Classifier) Class(b []byte, h *frame.Header) uint8 {
+	if h.Type == frame.TypeSTag && !h.Tagged {
+		return c.sTagCoS(h)
+	}
+	return c.CoS(b, h)
+}
+
 // CoS returns the class of the frame b with the header h.
 func (c *Classifier) CoS(b []byte, h *frame.Header) uint8 {
 	if c.Trust != TrustPCP {
@@ -88,10 +101,10 @@ func (c *Classifier) beyondPCP(b []byte, h *frame.Header) uint8 {
 	return c.ByPCP(h)
 }
 
-// STagCoS returns the class of a frame that is frame.STagged, with the header h, by the PCP of its
+// sTagCoS returns the class of a frame that is frame.STagged, with the header h, by the PCP of its
 // S-tag, which counts like that of a C-tag. What follows the S-tag, even an IP header, is left to
 // another bridge.
-func (c *Classifier) STagCoS(h *frame.Header) uint8 {
+func (c *Classifier) sTagCoS(h *frame.Header) uint8 {
 	if c.Trust == TrustNothing {
 		return c.Default
 	}

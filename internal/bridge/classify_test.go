@@ -126,11 +126,12 @@ func TestPlainClassifier(t *testing.T) {
 	}
 }
 
-// TestSTagCoS: the PCP of the S-tag counts, whatever follows it.
+// TestSTagCoS: the PCP of the S-tag counts, whatever follows it. Only some ports take such frames.
 func TestSTagCoS(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, c := drawSample(t), drawClassifier(t)
 		pcp := rapid.Uint8Range(0, 7).Draw(t, "PCP of the S-tag")
+		c.STags = rapid.Bool().Draw(t, "takes S-tags")
 		b := append(make([]byte, frame.TagLength), s.bytes()...)
 		frame.Push(b, 100, pcp)
 		binary.BigEndian.PutUint16(b[12:], frame.TypeSTag)
@@ -139,10 +140,13 @@ func TestSTagCoS(t *testing.T) {
 			want = c.Default
 		}
 		var h frame.Header
-		if p := frame.Parse(b, &h); p != frame.STagged {
-			t.Fatalf("% x: %v", b, p)
+		if p := frame.Parse(b, &h); p != frame.STagged || c.Takes(p) != c.STags {
+			t.Fatalf("% x: %v, taken: %t", b, p, c.Takes(p))
 		}
-		if got := c.STagCoS(&h); got != want {
+		if !c.Takes(frame.OK) || c.Takes(frame.Runt) {
+			t.Fatal("takes a runt, or nothing")
+		}
+		if got := c.Class(b, &h); got != want {
 			t.Fatalf("%+v of %+v with an S-tag of PCP %d: class %d, want %d", c, s, pcp, got, want)
 		}
 	})

@@ -55,10 +55,10 @@ const keptPart = 4
 
 // share is a port's account of table entries.
 type share struct {
-	used  int // learned addresses in the table, including aged and forgotten ones
-	kept  int // addresses for which the table always has room, whatever other ports do
-	limit int // most addresses
-	stale bool
+	used  int  // learned addresses in the table, including aged and forgotten ones
+	kept  int  // addresses for which the table always has room, whatever other ports do
+	limit int  // most addresses
+	stale bool // see Stale
 }
 
 // divide reserves a part of the table, which has capacity for learned addresses, for each port: at

@@ -20,12 +20,7 @@ func (w *Worker) setAside(p *port, f *bridge.Frame, d *pmd.Desc, now int64) {
 		w.consume(p, d, now)
 		return
 	}
-	b := w.bytes(d)
-	class := p.classifier.CoS(b, h)
-	if h.Type == frame.TypeSTag && !h.Tagged {
-		class = p.classifier.STagCoS(h)
-	}
-	f.Class = class % Priorities
+	f.Class = p.classifier.Class(w.bytes(d), h) % Priorities
 	p.count.RX[f.Class]++
 	switch {
 	case int(d.Len) > p.longest[f.Class]:

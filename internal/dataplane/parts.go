@@ -30,10 +30,7 @@ func (w *Worker) link(p *port, burst []pmd.Desc) (frames []pmd.Desc) {
 		return burst
 	}
 	for frames = burst[:0]; len(burst) > 0; {
-		n := 1
-		for n < len(burst) && burst[n-1].Options != 0 {
-			n++
-		}
+		n := whole(burst)
 		d, ok := burst[0], true
 		if d.Options != 0 {
 			d, ok = w.linkFrame(p, burst[:n])
@@ -44,6 +41,14 @@ func (w *Worker) link(p *port, burst []pmd.Desc) (frames []pmd.Desc) {
 		burst = burst[n:]
 	}
 	return frames
+}
+
+// whole returns how many descriptors the first frame of a burst has.
+func whole(burst []pmd.Desc) (parts int) {
+	for parts = 1; burst[parts-1].Options&pmd.Continued != 0 && parts < min(len(burst), burstSize); {
+		parts++
+	}
+	return parts
 }
 
 // linkFrame joins the parts of one frame. It drops the frame if one of its buffers is not ours to

@@ -220,20 +220,15 @@ func (w *Worker) parseOne(p *port, burst []pmd.Desc, i, kept, trains int, now in
 	p.count.RXFrames++
 	p.count.RXBytes += uint64(d.Len)
 	b := w.bytes(d)
-	var class uint8
 	switch problem := frame.Parse(b, &f.Header); {
-	case problem == frame.OK && !p.screen.Stops(b, &f.Header):
-		class = p.classifier.CoS(b, &f.Header)
-	case problem == frame.STagged && p.classifier.STags && !p.screen.Stops(b, &f.Header):
-		class = p.classifier.STagCoS(&f.Header)
-	case problem == frame.OK || problem == frame.STagged && p.classifier.STags:
-		w.setAside(p, f, d, now)
-		return 0
-	default:
+	case !p.classifier.Takes(problem):
 		w.refuse(p, d, dropOfProblem[problem&0xf], p.classifier.Default)
 		return 0
+	case p.screen.Stops(b, &f.Header):
+		w.setAside(p, f, d, now)
+		return 0
 	}
-	class %= Priorities
+	class := p.classifier.Class(b, &f.Header) % Priorities
 	p.count.RX[class]++
 	if int(d.Len) > p.longest[class] {
 		w.refuse(p, d, p.whyRefused(int(d.Len), class), class)

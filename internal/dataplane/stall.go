@@ -93,29 +93,18 @@ func (w *Worker) collect(p *port, now int64) (n int) {
 // The first descriptor of a stalled frame has its class in its options.
 const classShift = 16
 
-// whole returns how many descriptors the first frame of a burst has.
-func whole(burst []pmd.Desc) (parts int) {
-	for parts = 1; burst[parts-1].Options&pmd.Continued != 0 && parts < min(len(burst), burstSize); {
-		parts++
-	}
-	return parts
-}
-
 // classify returns the class of a frame that begins with a descriptor, and whether it is a MAC
 // control frame.
 func (w *Worker) classify(p *port, d *pmd.Desc) (class uint8, control bool) {
-	class = p.classifier.Default
-	if w.buffer(d) < uint32(len(p.held)) {
-		var h frame.Header
-		b := w.memory.Frame(d.Addr, d.Len)
-		switch problem := frame.Parse(b, &h); {
-		case problem == frame.OK:
-			class, control = p.classifier.CoS(b, &h), h.Type == frame.TypeMACControl
-		case problem == frame.STagged && p.classifier.STags:
-			class = p.classifier.STagCoS(&h)
-		}
+	var h frame.Header
+	if w.buffer(d) >= uint32(len(p.held)) {
+		return 0, false
 	}
-	return class % Priorities, control
+	b := w.memory.Frame(d.Addr, d.Len)
+	if !p.classifier.Takes(frame.Parse(b, &h)) {
+		return p.classifier.Default, false
+	}
+	return p.classifier.Class(b, &h) % Priorities, h.Type == frame.TypeMACControl
 }
 
 // resume forwards stalled frames: up to a burst, from among most descriptors from one on. Frames of
