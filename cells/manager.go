@@ -218,7 +218,7 @@ func (m *Manager) AdmitAll(port, priority, cells int) bool {
 
 // AdmitPastShare is AdmitAll for frames of a lossless group that need headroom. It applies the
 // dynamic limit as it is after all of them, so headroom, and XOFF, begin no later than they would
-// frame by frame.
+// frame by frame. If it returns false, only XOFF may have begun.
 func (m *Manager) AdmitPastShare(port, priority, cells int) bool {
 	g := &m.groups[port*Priorities+priority]
 	owned := max(g.used, g.reserved)

@@ -105,7 +105,7 @@ func TestNewPortWaitsForItsHeadroom(t *testing.T) {
 	r.relink(0, link, 5000)
 	r.send(0, data(0, 2, lossless, 60, 1))
 	r.run(20_000)
-	if r.port(0).RX[lossless] > 0 {
+	if p := r.port(0); p.RX[lossless] > 0 || !p.Up || p.Reads {
 		t.Error("it takes frames, although lossy frames hold the memory of its headroom")
 	}
 	r.resume(1, 0xff)
@@ -314,4 +314,26 @@ func TestStalledFrames(t *testing.T) {
 		}
 	}
 	r.idle()
+}
+
+// TestPortWithoutLinkTakesNoTime: a peer that sends all the time to a port which is held down costs
+// a worker no more than a burst in each iteration.
+func TestPortWithoutLinkTakesNoTime(t *testing.T) {
+	r := newRig(t, 2, 1, nil)
+	r.introduce()
+	down := r.plan.Links[0]
+	down.Up = false
+	r.relink(0, down, 5000)
+	w, a := r.s.Workers[0], r.wires[0].A
+	for n := range 3 * w.quantum {
+		r.send(0, data(0, 1, 1, 60, n))
+		r.now += 100
+		r.wires[0].Advance(r.now)
+		r.collect(0)
+	}
+	for waiting := a.Waiting(); waiting > 0; waiting = a.Waiting() {
+		if w.Step(r.now); a.Waiting() < waiting-burstSize {
+			t.Fatalf("takes %d frames in an iteration", waiting-a.Waiting())
+		}
+	}
 }

@@ -92,9 +92,8 @@ func (w *Worker) forget(p *port, now int64) {
 func (w *Worker) takeLast(p *port, now int64) {
 	switch {
 	case !p.reads:
-		w.collect(p, now)
-		for p.close(); len(p.stalled) > 0; {
-			w.resume(p, 0, len(p.stalled), true, now)
+		for w.collect(p, now); len(p.stalled) > 0; {
+			w.refuseStalled(p, 0, len(p.stalled), now)
 		}
 	case w.receive(p, w.burst[:], now) > 0:
 		w.finish(p)
@@ -117,7 +116,8 @@ func (w *Worker) attach(p *port, link Link, now int64) {
 	if link.Driver != nil && !p.parked {
 		panic("dataplane: port " + p.Name + " got a driver before the buffers of the last one were reclaimed")
 	}
-	p.driver, p.txRing, p.parked, p.stalledSince, p.before = link.Driver, link.TXRing, link.Closed, now, 0
+	p.driver, p.txRing, p.parked = link.Driver, link.TXRing, link.Closed
+	p.before, p.excess, p.stalledSince = 0, 0, now
 	p.reads = p.mayRead()
 	p.gates()
 	if p.parked {

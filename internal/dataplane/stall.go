@@ -38,7 +38,7 @@ func (p *port) stall(now int64) {
 //go:noinline
 func (w *Worker) takeStalled(p *port, now int64) (n int) {
 	collected := w.collect(p, now)
-	if collected == 0 {
+	if collected == 0 && len(p.stalled) < cap(p.stalled) { // the driver has no more
 		p.before, p.excess = min(p.before, len(p.stalled)), min(p.excess, max(0, len(p.stalled)-cap(p.stalled)/2))
 	}
 	late := now-p.stalledSince >= longestStall
@@ -58,7 +58,7 @@ func (w *Worker) takeStalled(p *port, now int64) (n int) {
 	if len(p.stalled) == 0 {
 		p.stalledSince = max(p.stalledSince, now)
 	}
-	w.unread = w.unread || max(n, collected) >= w.quantum
+	w.unread = w.unread || p.mayRead() && max(n, collected) >= w.quantum
 	return n
 }
 
@@ -68,7 +68,7 @@ func (w *Worker) collect(p *port, now int64) (n int) {
 	kept := len(p.stalled)
 	room := p.stalled[kept:min(kept+burstSize, cap(p.stalled))]
 	if len(room) == 0 {
-		return 1 // for all it knows
+		return 0
 	}
 	if n = p.driver.Receive(room); n > 0 {
 		p.count.RXBursts++
