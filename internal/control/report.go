@@ -91,7 +91,8 @@ func (s *State) Total() *state.Switch {
 
 func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 	r := state.Port{
-		Name: p.PortSnapshot.Name, Number: p.Number, Worker: w.Worker, NowNS: w.Now, Up: p.Up, Shut: p.Shut,
+		Name: p.PortSnapshot.Name, Number: p.Number, Worker: w.Worker, NowNS: w.Now,
+		Up: p.Up, Stalled: p.Up && !p.Reads, Shut: p.Shut,
 		Loop: p.loop, Mode: p.Mode, DownWhy: p.why, DeviceMTU: p.mtu,
 		Received: p.RXFrames, ReceivedBytes: p.RXBytes, ReceivedBursts: p.RXBursts, Sent: p.TXFrames,
 		SentBytes: p.TXBytes, Dropped: p.Dropped(),

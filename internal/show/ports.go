@@ -36,6 +36,10 @@ func portTables(r *state.Switch) []table {
 			t.notes = append(t.notes, fmt.Sprintf("%s: its socket sends instead of the transmitter: %s",
 				p.Name, p.TXWhy))
 		}
+		if p.Stalled {
+			t.notes = append(t.notes, p.Name+": it takes no frames yet: there is no memory for its headroom, or "+
+				"lossless frames from before it came up still wait")
+		}
 		for _, m := range p.Missing {
 			t.notes = append(t.notes, fmt.Sprintf("%s: %s", p.Name, m.Text))
 		}

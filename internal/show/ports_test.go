@@ -39,12 +39,13 @@ func TestPortsThatAreDown(t *testing.T) {
 		{Name: "a", Up: true, Mode: "zero-copy"}, {Name: "b", Mode: "zero-copy"},
 		{Name: "c", Mode: state.SetDown, DownWhy: "set it up"}, {Name: "d", Mode: state.Absent, DownWhy: "make it"},
 		{Name: "e", Mode: state.Closed, DownWhy: "lower its MTU"}, {Name: "f", Mode: state.Closed, Shut: true},
+		{Name: "g", Up: true, Stalled: true, Mode: "zero-copy"},
 	}})
 	var b strings.Builder
 	tables[0].print(&b)
 	got := strings.Join(strings.Fields(b.String()), " ")
 	for _, want := range []string{"a up", "b down", "c set down", "d absent", "e down", "f shut",
-		"c: set it up d: make it e: lower its MTU"} {
+		"c: set it up d: make it e: lower its MTU g: it takes no frames yet"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q:\n%s", want, &b)
 		}
