@@ -14,7 +14,7 @@ const (
 	BadTag                 // VLAN tag cut off, or VLAN 4095
 	STag                   // S-tag (802.1ad) at a port that does not take them
 	Oversize               // longer than the port's MTU allows, or than the control plane takes
-	LinkDown               // the port has no link, or is held down, so it could not stop its peer
+	LinkDown               // the port has no link, is held down or has no headroom, so it could not stop its peer
 	Draining               // the switch is stopping
 	Storm                  // the priority is in a storm at this port, and the watchdog drops it
 	ReservedAddress        // 01-80-C2-00-00-01 to -0F, or those of them that a wire does not forward

@@ -98,19 +98,7 @@ func TestKeep(t *testing.T) {
 // TestKeepPeer: a peer without NAPI is told once, until it has some.
 func TestKeepPeer(t *testing.T) {
 	c := newCable(t)
-	gro := func(on bool) {
-		t.Helper()
-		if err := c.right.Do(func() error {
-			tool, err := ethtool.Open()
-			if err != nil {
-				return err
-			}
-			defer tool.Close()
-			return tool.SetFeatures(rightDevice, map[string]bool{"rx-gro": on})
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	gro := func(on bool) { takeRedirects(t, c.right, rightDevice, on) }
 	gro(false)
 	s := prepared(t, c.left, leftDevice, Options{})
 	now := time.Time{}.Add(time.Hour)
