@@ -87,7 +87,7 @@ func (w *world) replace(port int) error {
 	p.down = true
 	p.reset()
 	w.setLink(port, func(l *dataplane.Link) { *l = dataplane.Link{} })
-	if !w.until(2*w.gap, func() bool { return w.s.Adopted(w.latest) }) {
+	if !w.until(quiet, func() bool { return w.s.Adopted(w.latest) }) {
 		return fmt.Errorf("sim: port %d: a worker does not let go of its driver", port)
 	}
 	w.setLink(port, func(l *dataplane.Link) { l.Closed = true })
@@ -106,7 +106,7 @@ func (w *world) replace(port int) error {
 // until advances time in steps of ns until something holds, but not for ever. It reports whether it
 // holds.
 func (w *world) until(ns int64, holds func() bool) bool {
-	for range 1000 {
+	for range 100 {
 		if w.run(ns); holds() {
 			return true
 		}

@@ -23,6 +23,8 @@ type peer struct {
 	driver  *driver // of the switch, at the other end of the wire
 	memory  []byte  // of its end of the wire: receive buffers and a send buffer for any frame
 	speed   int64   // bit/s
+	txRing  int     // buffers that the driver takes for sending, whatever it is connected to
+	parts   int     // most parts of a frame that it sends
 
 	lineFree int64           // ps: when the line is free for the next frame
 	halted   [8]int64        // ns, by priority: end of the pause that the peer honours

@@ -113,6 +113,7 @@ func (w *world) plug(port int) error {
 		p.silent[n] = never
 	}
 	p.shorten()
+	w.drawSending(p, &w.params.Ports[port])
 	w.peers = append(w.peers, p)
 	w.plan.Links = append(w.plan.Links, dataplane.Link{})
 	return w.connect(p)
@@ -154,12 +155,8 @@ func (w *world) connect(p *peer) error {
 	l := w.loops[w.params.Ports[p.port].Worker]
 	p.driver = &driver{Port: wire.A, loop: l, peer: p, empty: w.now}
 	l.drivers = append(l.drivers, p.driver)
-	link := dataplane.Link{Driver: p.driver, Up: true, TXRing: w.params.Ports[p.port].Buffers,
+	w.plan.Links[p.port] = dataplane.Link{Driver: p.driver, Up: true, TXRing: p.txRing, Parts: p.parts,
 		MAC: [6]byte{2, 0, 0, 0, 2, byte(p.port)}}
-	if w.part > 0 {
-		w.drawSending(&link, &w.params.Ports[p.port])
-	}
-	w.plan.Links[p.port] = link
 	return nil
 }
 
@@ -167,11 +164,14 @@ func (w *world) connect(p *peer) error {
 // buffers; and a TX ring of any size, down to one with room for a single longest frame. A frame may
 // always have two parts: a link with one says that it receives no frame of several, but the wire
 // delivers such frames even if a full buffer would hold the longest.
-func (w *world) drawSending(link *dataplane.Link, p *dataplane.PortParams) {
+func (w *world) drawSending(p *peer, params *dataplane.PortParams) {
+	if p.txRing = params.Buffers; w.part == 0 {
+		return
+	}
 	size := w.config.Memory.BufferSize
-	link.Parts = pick(w.rng, pmd.MaxParts, max(2, (p.MaxFrame+size-1)/size))
-	if least := dataplane.ControlBuffers + max(1, p.Parts); w.rng.IntN(3) == 0 {
-		link.TXRing = min(link.TXRing, least+w.rng.IntN(32))
+	p.parts = pick(w.rng, pmd.MaxParts, max(2, (params.MaxFrame+size-1)/size))
+	if least := dataplane.ControlBuffers + max(1, params.Parts); w.rng.IntN(3) == 0 {
+		p.txRing = min(p.txRing, least+w.rng.IntN(32))
 	}
 }
 

@@ -19,10 +19,10 @@ func TestDrawSending(t *testing.T) {
 	for longest, full := range map[int]int{size - 40: 2, size: 2, size + 1: 2, 2*size + 1: 3} {
 		got := map[int]bool{}
 		for seed := range uint64(100) {
-			w := &world{drawn: &drawn{config: c}, rng: rand.New(rand.NewPCG(seed, 0))}
-			var link dataplane.Link
-			w.drawSending(&link, &dataplane.PortParams{MaxFrame: longest})
-			got[link.Parts] = true
+			w := &world{drawn: &drawn{config: c, part: 1}, rng: rand.New(rand.NewPCG(seed, 0))}
+			var p peer
+			w.drawSending(&p, &dataplane.PortParams{MaxFrame: longest})
+			got[p.parts] = true
 		}
 		if want := map[int]bool{full: true, pmd.MaxParts: true}; !maps.Equal(got, want) {
 			t.Errorf("frames of up to %d bytes in buffers of %d: drivers send %v parts, want %v", longest, size,
