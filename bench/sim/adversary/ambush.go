@@ -22,23 +22,37 @@ func (w *world) ambush() {
 		return
 	}
 	order := w.rng.Perm(len(w.peers))
-	victim, egress, helper := w.peers[order[0]], w.peers[order[1]], w.peers[order[2]]
-	both := w.config.Ports[victim.port].PFC & w.config.Ports[egress.port].PFC
-	if both == 0 {
-		return
+	for range order {
+		victim, egress := w.peers[order[0]], w.peers[order[1]]
+		both := w.config.Ports[victim.port].PFC & w.config.Ports[egress.port].PFC
+		for ; both != 0; both &= both - 1 {
+			if w.ambushGroup(victim, egress, order[2:], uint8(bits.TrailingZeros8(both))) {
+				return
+			}
+		}
+		order = append(order[1:], order[0])
 	}
-	q := uint8(bits.TrailingZeros8(both))
-	limit, queued, feasible := w.ambushable(victim, q)
+}
+
+// ambushGroup attacks a group of the victim, with the help of other peers, if that is feasible.
+func (w *world) ambushGroup(victim, egress *peer, helpers []int, q uint8) (feasible bool) {
+	limit, queued, feasible := w.ambushable(victim, q, len(helpers))
 	if !feasible {
-		return
+		return false
 	}
 	egress.say(1<<q, 65535)
 	victim.say(1<<q, 65535)
 	w.run(w.gap + 20_000)
 	// The last frame that waits for the TX ring is the longest; those before it are the shortest.
-	helper.traffic = traffic{priorities: []uint8{q}, to: []int{victim.port}, size: shortestFrames, left: queued}
-	w.run(2*w.gap + int64(queued+10)*helper.slot(shortest)/1000 + 20_000)
-	helper.traffic = traffic{priorities: []uint8{q}, to: []int{victim.port}, size: longestFrames, left: 1}
+	for i, n := range helpers {
+		helper, left := w.peers[n], queued/len(helpers)
+		if i == 0 {
+			left += queued % len(helpers)
+		}
+		helper.traffic = traffic{priorities: []uint8{q}, to: []int{victim.port}, size: shortestFrames, left: left}
+		w.run(2*w.gap + int64(left+10)*helper.slot(shortest)/1000 + 20_000)
+	}
+	w.peers[helpers[0]].traffic = traffic{priorities: []uint8{q}, to: []int{victim.port}, size: longestFrames, left: 1}
 	w.run(w.gap + 20_000)
 	victim.traffic = traffic{priorities: []uint8{q}, to: []int{egress.port}, size: shortestFrames, left: limit}
 	w.run(2*w.gap + int64(limit+10)*victim.slot(shortest)/1000 + 20_000)
@@ -49,18 +63,21 @@ func (w *world) ambush() {
 	egress.say(1<<q, 0)
 	victim.say(1<<q, 0)
 	w.run(1_000_000)
+	return true
 }
 
 // ambushable returns how many cells the group may hold before it needs headroom and how many of the
-// shortest frames the TX ring of its port takes. It reports whether an ambush can reach both.
-func (w *world) ambushable(victim *peer, q uint8) (limit, queued int, feasible bool) {
+// shortest frames the TX ring of its port takes. It reports whether an ambush with helpers can reach
+// both.
+func (w *world) ambushable(victim *peer, q uint8, helpers int) (limit, queued int, feasible bool) {
 	p := &w.params.Ports[victim.port]
 	g := p.Cells.Groups[q]
 	queued = (p.InFlight - 1) / shortest
 	limit = g.Reserved + g.Share
 	ring := p.Buffers - dataplane.ControlBuffers
-	lasts := 10*w.gap + int64(queued+limit+20)*victim.slot(shortest)/1000 + 100_000
-	return limit, queued, g.Alpha == 0 && queued < min(limit, w.params.Budget-64, ring-64) &&
+	lasts := int64(8+2*helpers)*w.gap + int64(queued+limit+20+10*helpers)*victim.slot(shortest)/1000 +
+		int64(80_000+20_000*helpers)
+	return limit, queued, g.Alpha == 0 && queued < min(helpers*limit, w.params.Budget-64, ring-64) &&
 		w.params.CellSize >= shortest &&
 		w.gap > victim.slot(p.MaxLossless)/1000+1000 && lasts < victim.pause(65535)
 }
