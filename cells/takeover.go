@@ -44,6 +44,15 @@ func (m *Manager) TakeOver(old *Manager) {
 	m.state = old.state
 }
 
+// Uncover takes the headroom of a port away before a TakeOver by another manager, for a port that
+// could not stop its link partner so far. So its groups are lossy until Settle gives them that of
+// the parameters.
+func (m *Manager) Uncover(port int) {
+	for priority := range Priorities {
+		m.marks[port*Priorities+priority].most = 0
+	}
+}
+
 // keepHeadroom leaves a lossless group the headroom that it had in old: none if it is new.
 func (m *Manager) keepHeadroom(at int, old *Manager) {
 	mark, most, reserved := &m.marks[at], int32(0), int32(0)

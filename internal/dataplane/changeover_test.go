@@ -153,9 +153,21 @@ func TestDemandWaitsForHeadroom(t *testing.T) {
 	}
 }
 
-// TestHeadroomIsBackedBeforeItIsPromised: ports agree on a lossless class while lossy frames hold
-// the memory of its headroom. Peers that rely on the class only once it is lossless lose nothing.
+// TestHeadroomIsBackedBeforeItIsPromised: ports agree on a lossless class, or begin to have flow
+// control, while lossy frames hold the memory of the headroom. Peers that rely on the class only
+// once it is lossless lose nothing.
 func TestHeadroomIsBackedBeforeItIsPromised(t *testing.T) {
+	t.Run("agreed", func(t *testing.T) { testBacked(t, func(*PortParams) {}) })
+	t.Run("flow control", func(t *testing.T) {
+		testBacked(t, func(p *PortParams) {
+			p.FlowControl = NoFlowControl
+			p.Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Alpha: cells.AlphaUnit, Headroom: 1}
+		})
+	})
+}
+
+// testBacked takes what is different before at the ports that lossless frames come in at.
+func testBacked(t *testing.T, before func(*PortParams)) {
 	const headroom = 300
 	r := newRig(t, 4, 1, func(p *Params) {
 		for i := range p.Ports {
@@ -164,7 +176,9 @@ func TestHeadroomIsBackedBeforeItIsPromised(t *testing.T) {
 			p.Ports[i].Cells.Groups[0] = cells.GroupParams{Alpha: 8 * cells.AlphaUnit}
 			p.Ports[i].Cells.Queues[0] = cells.QueueParams{Limit: 4000}
 			p.Ports[i].Cells.Queues[lossless] = cells.QueueParams{}
-			p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Alpha: cells.AlphaUnit}
+			if p.Ports[i].Cells.Groups[lossless] = (cells.GroupParams{Alpha: cells.AlphaUnit}); i != 1 {
+				before(&p.Ports[i])
+			}
 		}
 	})
 	r.introduce()
@@ -173,21 +187,23 @@ func TestHeadroomIsBackedBeforeItIsPromised(t *testing.T) {
 		for i := range p.Ports {
 			p.Ports[i].Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Alpha: cells.AlphaUnit,
 				Headroom: headroom}
-			p.Ports[i].Generator.Priorities = 1 << lossless
+			p.Ports[i].Generator.Priorities, p.Ports[i].FlowControl = 1<<lossless, PriorityFlowControl
 		}
 	})
+	r.run(1000)
 	if n := r.s.Lossless(0); n != 0 {
 		t.Errorf("priorities %#x are lossless without memory for their headroom", n)
 	}
-	sent, before := uint64(0), [3]uint64{}
+	sent, early := uint64(0), [3]uint64{}
 	for i := range 3 * headroom { // each peer sends no more than the headroom holds
 		for n, from := range []int{0, 2, 3} {
 			p := r.port(from)
 			if p.Lossless == 0 {
-				before[n] = p.RX[lossless]
+				early[n] = p.RX[lossless]
 			} else if p.PausedPeer == 0 {
-				r.send(from, data(from, 1, lossless, 60, i))
-				sent++
+				r.send(from, data(from, 1, lossless, 60, 2*i))
+				r.send(from, data(from, 1, lossless, 60, 2*i+1))
+				sent += 2
 			}
 		}
 		r.run(1000)
@@ -202,7 +218,7 @@ func TestHeadroomIsBackedBeforeItIsPromised(t *testing.T) {
 	took := uint64(0)
 	for n, from := range []int{0, 2, 3} {
 		p := r.port(from)
-		took += p.RX[lossless] - before[n]
+		took += p.RX[lossless] - early[n]
 		if p.LosslessDrops() != 0 {
 			t.Errorf("port %d: %v", from, dropped(p))
 		}

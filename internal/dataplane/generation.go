@@ -338,6 +338,9 @@ func (w *Worker) succeed(p, old *port, now int64) {
 		p.count = old.count
 		p.subscriber.TakeOver(&old.subscriber)
 	}
+	if p.flow.on() && !old.flow.on() {
+		w.accounts.Uncover(p.number)
+	}
 	p.injection.spare = old.injection.spare
 	p.driver, p.held, p.parked, p.txRing, p.drain = old.driver, old.held, old.parked, old.txRing, old.drain
 	p.filled, p.sending, p.inFlight = old.filled, old.sending, old.inFlight
