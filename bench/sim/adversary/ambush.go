@@ -67,8 +67,8 @@ func (w *world) ambushGroup(victim, egress *peer, helpers []int, q uint8) (feasi
 }
 
 // ambushable returns how many cells the group may hold before it needs headroom and how many of the
-// shortest frames the TX ring of its port takes. It reports whether an ambush with helpers can reach
-// both.
+// shortest frames the TX ring of its port takes. It reports whether an ambush by this many helpers
+// can reach both.
 func (w *world) ambushable(victim *peer, q uint8, helpers int) (limit, queued int, feasible bool) {
 	p := &w.params.Ports[victim.port]
 	g := p.Cells.Groups[q]
