@@ -130,8 +130,9 @@ const unknown = math.MaxUint64
 // setLossless changes which classes are lossless at the port.
 func (p *port) setLossless(classes uint8) {
 	p.flow.lossless = classes
-	for class := range p.promise {
-		p.promise[class] = buffered.Frame(classes>>class&1) * buffered.Lossless
+	for class := range p.words {
+		kind := buffered.KindOf(p.groups+uint16(class), uint8(class))
+		p.words[class] = buffered.New(0, 0, 0, kind) | buffered.Frame(classes>>class&1)*buffered.Lossless
 	}
 	p.gates()
 }

@@ -208,6 +208,7 @@ func newPort(number int, p PortParams, b *bridge.Bridge, floods *bridge.QueueMap
 	for queue := range port.batches {
 		port.batches[queue] = batch{out: port, queue: uint8(queue)}
 	}
+	port.setLossless(0)
 	port.setQueues(floods) // of others' ports too: the queue of a copy for them is chosen here
 	return port
 }

@@ -346,7 +346,8 @@ func (w *Worker) gather(p *port, f *bridge.Frame, d *pmd.Desc, queue uint8, out 
 		return
 	}
 	n := w.accounts.Cells(length) // of the frame as received
-	b := buffered.Of(d, w.mask, n, buffered.KindOf(p.groups+uint16(class), queue)) | p.promise[class%Priorities]
+	kind := buffered.KindOf(p.groups+uint16(class), queue)
+	b := buffered.Of(d, w.mask, n, kind) | p.words[class%Priorities]&buffered.Lossless
 	if out.egress != nil {
 		b = w.rewrite(p, f, d, b, out.egress)
 		length = b.Length()
@@ -374,7 +375,7 @@ func (w *Worker) begin(p *port, g *batch, priority uint8) {
 	if g.frames.Frames() != 0 {
 		w.admit(p)
 	}
-	g.priority, g.cells, g.any = priority, 0, uint16(p.promise[priority%Priorities])
+	g.priority, g.cells, g.any = priority, 0, uint16(p.words[priority%Priorities])
 	w.batches = append(w.batches, g)
 }
 

@@ -107,14 +107,12 @@ func (w *Worker) gatherTrain(p *port, burst []pmd.Desc, classes []uint8, set uin
 		}
 		set &^= 1 << class
 	}
-	shift, mask, frames, arena, accounts, first := w.shift&63, w.mask, w.frames, w.arena, w.accounts, p.groups
-	promise := &p.promise
+	shift, mask, frames, arena, accounts, words := w.shift&63, w.mask, w.frames, w.arena, w.accounts, &p.words
 	for i := range burst {
 		d, class := &burst[i], classes[i]
 		id, length := uint32(d.Addr>>shift), int(d.Len)
 		n := accounts.Cells(length)
-		frames[id] = buffered.New(uint16(d.Addr)&mask, length, n, buffered.KindOf(first+uint16(class), class)) |
-			promise[class%Priorities]
+		frames[id] = buffered.New(uint16(d.Addr)&mask, length, n, 0) | words[class%Priorities]
 		g := &batches[class%Priorities]
 		g.cells += n
 		arena.Append(&g.frames, id, onWire(length))

@@ -109,16 +109,15 @@ type port struct {
 	longestIn  [Priorities]int // the same while the switch runs and nothing is discarded
 	longestOut int             // longest frame that fits even if it gets a tag, bytes
 
-	driver     pmd.Port           // nil while absent
-	classifier *bridge.Classifier // of received frames
-	screen     bridge.Screen      // finds frames that stop here
-	egress     *bridge.Egress     // what is done to frames that leave; nil: nothing
-	growth     int                // bytes that an untagged frame may grow by
-	early      uint8              // queues with early detection
-	lossless   uint8              // classes, by the parameters; flow.lossless has those that are
-	// what the words of frames say that were received in a class: Lossless or nothing
-	promise [Priorities]buffered.Frame
-	floods  bridge.QueueMap // queues of flooded frames, by priority
+	driver     pmd.Port                   // nil while absent
+	classifier *bridge.Classifier         // of received frames
+	screen     bridge.Screen              // finds frames that stop here
+	egress     *bridge.Egress             // what is done to frames that leave; nil: nothing
+	growth     int                        // bytes that an untagged frame may grow by
+	early      uint8                      // queues with early detection
+	lossless   uint8                      // classes, by the parameters; flow.lossless has those that are
+	words      [Priorities]buffered.Frame // by class: what all frames received in it say, kind and Lossless
+	floods     bridge.QueueMap            // queues of flooded frames, by priority
 
 	batches [Priorities]batch // by queue: its frames of the current burst
 
