@@ -55,6 +55,22 @@ func (m *Manager) Group(port, priority int) GroupUsage {
 	}
 }
 
+// HeadroomLeft returns how many more cells a group may hold in its headroom.
+func (m *Manager) HeadroomLeft(port, priority int) int {
+	at := port*Priorities + priority
+	return int(min(m.marks[at].most-m.groups[at].headroom, m.groups[at].pool.headroom))
+}
+
+// HoldsHeadroom reports whether a group of a port holds cells in its headroom.
+func (m *Manager) HoldsHeadroom(port int) bool {
+	for priority := range Priorities {
+		if m.groups[port*Priorities+priority].headroom > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Queue returns an egress queue's usage.
 func (m *Manager) Queue(port, queue int) QueueUsage {
 	q, ever := &m.queues[port*Priorities+queue], m.marks[port*Priorities+queue].maxQueued

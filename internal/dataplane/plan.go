@@ -15,7 +15,7 @@ func (w *Worker) ready(plan *Plan) bool {
 		if p.driver == nil || p.driver == plan.Links[i].Driver {
 			continue
 		}
-		if !p.reads {
+		if !p.mayRead() {
 			p.stalledSince = longAgo // what it has not taken until now, it never will
 		}
 		// a burst may end early, before a frame that it has no room for, but two take more than one

@@ -707,10 +707,10 @@ func (p *port) whyRefused(length int, priority uint8) drop.Reason {
 	switch {
 	case length > p.longestIn[priority]:
 		return drop.Oversize
-	case !p.reads:
-		return drop.LinkDown
 	case p.discarded>>priority&1 != 0:
 		return drop.Storm
+	case p.drain == Running:
+		return drop.LinkDown
 	}
 	return drop.Draining
 }

@@ -8,11 +8,14 @@ import (
 )
 
 // A port does not read while its link is down, or while it has no headroom: it could not stop its
-// peer. What comes in meanwhile stalls, so a port that comes up forwards what its peer has sent
-// since the link has carrier. There may be more of it than the headroom is for: while a group is in
-// XOFF, its frames stay stalled. Control frames take effect at once. Stalled frames are in the
-// buffers that the driver has to receive into, so there are no more than these. Once the link is
-// up, half of them must be free, since the driver needs some to receive control frames.
+// peer. Nor does it read while its headroom is in use from before the link came up, since the peer
+// has forgotten that it was stopped. What comes in meanwhile stalls, so a port that comes up
+// forwards what its peer has sent since the link has carrier. Then only those frames stay stalled
+// that the headroom has no room for. Control frames take effect at once.
+//
+// Stalled frames are in the buffers that the driver has to receive into, so there are no more than
+// these. Since a driver needs some to receive control frames, no more than half of them are in use
+// when the link comes up, and no more than three quarters after that.
 
 const (
 	// longestStall is how long frames may be stalled without a link, in ns: the recommended bridge
@@ -37,19 +40,22 @@ func (p *port) stall(now int64) {
 //
 //go:noinline
 func (w *Worker) takeStalled(p *port, now int64) (n int) {
-	collected := w.collect(p, now)
-	if collected == 0 && len(p.stalled) < cap(p.stalled) { // the driver has no more
-		p.before, p.excess = min(p.before, len(p.stalled)), min(p.excess, max(0, len(p.stalled)-cap(p.stalled)/2))
+	collected, half := w.collect(p, now), cap(p.stalled)/2
+	all := p.driver.Waiting() == 0
+	if all {
+		p.before, p.excess = min(p.before, len(p.stalled)), min(p.excess, max(0, len(p.stalled)-half))
+	}
+	if p.up {
+		p.excess = max(p.excess, len(p.stalled)-half-half/2)
 	}
 	late := now-p.stalledSince >= longestStall
-	p.unread = false
 	switch {
-	case p.mayRead() && p.excess > 0:
-		n = w.refuseStalled(p, cap(p.stalled)/2, p.excess, now)
+	case p.up && p.excess > 0:
+		n = w.refuseStalled(p, half, p.excess, now)
 		p.excess = max(0, p.excess-n)
 	case p.mayRead():
-		n = w.resume(p, 0, len(p.stalled), late, now)
-		p.reads = len(p.stalled) == 0 && p.before == 0
+		n = w.resume(p, 0, len(p.stalled), false, now)
+		p.reads = all && len(p.stalled) == 0 && !w.accounts.HoldsHeadroom(p.number)
 	case p.before > 0:
 		n = w.resume(p, 0, p.before, late, now)
 	case late:
@@ -58,7 +64,9 @@ func (w *Worker) takeStalled(p *port, now int64) (n int) {
 	if len(p.stalled) == 0 {
 		p.stalledSince = max(p.stalledSince, now)
 	}
-	w.unread = w.unread || p.mayRead() && max(n, collected) >= w.quantum
+	w.budget.Receive -= max(n, collected)
+	p.unread = p.up && !all && p.flow.lossless != 0
+	w.unread = w.unread || p.unread && max(n, collected) > 0
 	return n
 }
 
@@ -66,83 +74,105 @@ func (w *Worker) takeStalled(p *port, now int64) (n int) {
 // descriptors there were.
 func (w *Worker) collect(p *port, now int64) (n int) {
 	kept := len(p.stalled)
-	room := p.stalled[kept:min(kept+burstSize, cap(p.stalled))]
+	room := p.stalled[kept:min(kept+p.burst, cap(p.stalled))]
 	if len(room) == 0 {
 		return 0
 	}
 	if n = p.driver.Receive(room); n > 0 {
 		p.count.RXBursts++
+	} else if p.burst < burstSize {
+		p.widen()
 	}
 	for left := room[:n]; len(left) > 0; {
 		parts := whole(left)
-		class, control := w.classify(p, &left[0])
-		if control && parts == 1 {
-			w.burst[0] = left[0]
+		if _, urgent := w.classify(p, &left[0]); urgent && parts == 1 {
+			if w.burst[0] = left[0]; kept < p.before {
+				p.before--
+			}
+			p.excess = max(0, p.excess-1)
 			w.process(p, w.burst[:1], now)
+			w.finish(p)
 		} else {
-			left[0].Options |= uint32(class) << classShift
 			kept += copy(p.stalled[kept:cap(p.stalled)], left[:parts])
 		}
 		left = left[parts:]
 	}
 	p.stalled = p.stalled[:kept]
-	w.budget.Receive -= n
 	return n
 }
 
-// The first descriptor of a stalled frame has its class in its options.
-const classShift = 16
-
-// classify returns the class of a frame that begins with a descriptor, and whether it is a MAC
-// control frame.
-func (w *Worker) classify(p *port, d *pmd.Desc) (class uint8, control bool) {
+// classify returns the class of a frame that begins with a descriptor, and whether it does not
+// wait: MAC control frames, and LLDP on a link that is up.
+func (w *Worker) classify(p *port, d *pmd.Desc) (class uint8, urgent bool) {
 	var h frame.Header
 	if w.buffer(d) >= uint32(len(p.held)) {
 		return 0, false
 	}
 	b := w.memory.Frame(d.Addr, d.Len)
 	if !p.classifier.Takes(frame.Parse(b, &h)) {
-		return p.classifier.Default, false
+		return p.classifier.Default % Priorities, false
 	}
-	return p.classifier.Class(b, &h) % Priorities, h.Type == frame.TypeMACControl
+	return p.classifier.Class(b, &h) % Priorities, h.Type == frame.TypeMACControl || h.Type == frame.TypeLLDP && p.up
 }
 
-// resume forwards stalled frames: up to a burst, from among most descriptors from one on. Frames of
-// groups in XOFF stay stalled unless they are late, and so do those of the same class behind them.
-// Nothing is learned from frames from before the link went down.
+// resume forwards stalled frames: up to a burst, from among most descriptors from one on. Frames
+// that headroom has no room for stay stalled unless they are late, and so do those of the same
+// class behind them. So a lossless frame goes alone, as it may take the last room. Nothing is
+// learned from frames from before the link went down.
 func (w *Worker) resume(p *port, from, most int, late bool, now int64) (n int) {
-	kept, blocked, before, end := 0, uint8(0), p.before, 0
-	for at := range p.stalled {
-		if at < end {
-			continue // a further part
+	kept, blocked, before := 0, uint8(0), p.before
+	at, ahead := 0, 0 // descriptors: so far, and of them in w.burst
+	for at < min(from+most, len(p.stalled)) && n < w.quantum {
+		descs := p.stalled[at : at+whole(p.stalled[at:])]
+		skipped, stale := at < from, at < before
+		at += len(descs)
+		class, _ := w.classify(p, &descs[0])
+		alone := p.flow.lossless>>class&1 != 0 || stale
+		if alone || ahead+len(descs) > burstSize {
+			ahead = w.goOn(p, ahead, false, now)
 		}
-		if at >= from+most || n >= w.quantum {
-			kept += copy(p.stalled[kept:], p.stalled[at:])
-			break
+		if !late && w.overflows(p, class, descs) {
+			blocked |= 1 << class
 		}
-		if !late {
-			blocked |= w.accounts.Congested(p.number)
-		}
-		parts := whole(p.stalled[at:])
-		end = at + parts
-		descs := p.stalled[at:end]
-		if at < from || blocked>>(descs[0].Options>>classShift)&1 != 0 {
+		if skipped || blocked>>class&1 != 0 {
 			kept += copy(p.stalled[kept:], descs)
 			continue
 		}
-		copy(w.burst[:], descs)
-		w.burst[0].Options &= pmd.Continued
-		w.bridge.Stale(p.number, at < before)
-		w.process(p, w.burst[:parts], now)
-		w.finish(p)
-		if n += parts; at < before {
-			p.before = max(0, p.before-parts)
+		ahead += copy(w.burst[ahead:], descs)
+		n += len(descs)
+		if alone {
+			ahead = w.goOn(p, ahead, stale, now)
+		}
+		if stale {
+			p.before = max(0, p.before-len(descs))
 		}
 	}
-	w.bridge.Stale(p.number, false)
-	p.stalled = p.stalled[:kept]
-	w.budget.Receive -= n
+	w.goOn(p, ahead, false, now)
+	p.stalled = p.stalled[:kept+copy(p.stalled[kept:], p.stalled[at:])]
 	return n
+}
+
+// overflows reports whether a group is in XOFF, and its headroom may have no room for a frame,
+// which may be flooded.
+func (w *Worker) overflows(p *port, class uint8, descs []pmd.Desc) bool {
+	length := 0
+	for i := range descs {
+		length += int(descs[i].Len)
+	}
+	return w.accounts.Congested(p.number)>>class&1 != 0 &&
+		w.accounts.HeadroomLeft(p.number, int(class)) < w.accounts.Cells(length)*(len(w.ports)-1)
+}
+
+// goOn forwards the frames of the first descriptors of the burst, which may be stale, and returns
+// how many are left: 0.
+func (w *Worker) goOn(p *port, descs int, stale bool, now int64) int {
+	if descs > 0 {
+		w.bridge.Stale(p.number, stale)
+		w.process(p, w.burst[:descs], now)
+		w.finish(p)
+		w.bridge.Stale(p.number, false)
+	}
+	return 0
 }
 
 // refuseStalled drops frames as resume forwards them.
