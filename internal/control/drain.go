@@ -27,23 +27,46 @@ const (
 func (s *Switch) drain() error {
 	s.log.Info("draining")
 	err := s.closeDead()
-	for _, step := range []struct {
-		drain dataplane.Drain
-		quiet time.Duration
-	}{{dataplane.HoldPeers, holdTime}, {dataplane.Refuse, 0}} {
-		s.stopping = step.drain
-		if e := s.publish(); e != nil {
-			return errors.Join(err, fmt.Errorf("not drained: %w", e))
-		}
-		if e := s.followLinks(step.quiet); e != nil {
-			return errors.Join(err, fmt.Errorf("not drained: %w", e))
-		}
+	s.stopping = dataplane.HoldPeers
+	e := s.hold()
+	if s.stopping = dataplane.Refuse; e == nil {
+		e = s.publish()
 	}
-	if e := s.waitEmpty(); e != nil {
+	if e == nil {
+		e = s.waitEmpty()
+	}
+	if e != nil {
 		return errors.Join(err, fmt.Errorf("not drained: %w", e))
 	}
 	s.log.Info("drained")
 	return errors.Join(err, s.leave(""))
+}
+
+// hold holds peers in XOFF, those of all ports if the switch stops, otherwise those of ports that
+// leave, until what was on its way has arrived and no frame stalls any more.
+func (s *Switch) hold() error {
+	if err := s.publish(); err != nil {
+		return err
+	}
+	if err := s.followLinks(holdTime); err != nil {
+		return err
+	}
+	var stalled []string
+	_, err := s.await(func(state *State) bool {
+		stalled = stalled[:0]
+		for i := range state.Ports {
+			p := &state.Ports[i]
+			device := p.PortInfo.Name
+			if (s.stopping != dataplane.Running || s.port(device).leaving) && p.Up && !p.Reads {
+				stalled = append(stalled, device)
+			}
+		}
+		return len(stalled) == 0
+	})
+	if err == nil && len(stalled) > 0 {
+		s.log.Warn("dropping frames that wait for a paused port", "ports", stalled, "after", drainTimeout)
+	}
+	return err
 }
 
 // leave tells the neighbours of a port, or of all ports if device is empty, that it stops. It comes
@@ -94,23 +117,30 @@ func (s *Switch) followLinks(within time.Duration) error {
 
 // waitEmpty waits until the switch holds no accepted frame.
 func (s *Switch) waitEmpty() error {
-	for deadline := time.Now().Add(drainTimeout); ; {
-		if err := errors.Join(s.reclaimHeld(), s.followLinks(time.Millisecond)); err != nil {
-			return err
-		}
-		state, err := s.State()
-		if err != nil {
-			return err
-		}
-		held := 0
+	held := 0
+	state, err := s.await(func(state *State) bool {
+		held = 0
 		for _, w := range state.Workers {
 			held += w.CellsInUse // in use until the frame's buffer is back, wherever it is
 		}
-		if held == 0 {
-			return nil
+		return held == 0
+	})
+	if err == nil && held > 0 {
+		return fmt.Errorf("%d cells are still in use after %v: %s", held, drainTimeout, whoHolds(state))
+	}
+	return err
+}
+
+// await waits until something holds for the state of the switch, but not for longer than
+// drainTimeout, and returns that state.
+func (s *Switch) await(holds func(*State) bool) (*State, error) {
+	for deadline := time.Now().Add(drainTimeout); ; {
+		if err := errors.Join(s.reclaimHeld(), s.followLinks(time.Millisecond)); err != nil {
+			return nil, err
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%d cells are still in use after %v: %s", held, drainTimeout, whoHolds(state))
+		state, err := s.State()
+		if err != nil || holds(state) || time.Now().After(deadline) {
+			return state, err
 		}
 	}
 }

@@ -197,10 +197,7 @@ func (s *Switch) dismiss(next *config.Config) error {
 	if len(leaving) == 0 {
 		return nil
 	}
-	if err := s.publish(); err != nil {
-		return err
-	}
-	if err := s.followLinks(holdTime); err != nil {
+	if err := s.hold(); err != nil {
 		return err
 	}
 	for _, p := range leaving {

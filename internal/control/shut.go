@@ -54,11 +54,7 @@ func (s *Switch) shutPort(p *port) error {
 	var err error
 	if p.driver != nil {
 		p.leaving = true
-		err = s.publish()
-		if err == nil {
-			err = s.followLinks(holdTime)
-		}
-		if err == nil {
+		if err = s.hold(); err == nil {
 			err = s.leave(p.Device)
 		}
 		p.leaving = false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 
@@ -275,5 +276,33 @@ func TestClearFDB(t *testing.T) {
 	}
 	if err := y.ClearFDB(ctx, "port9", 0); err == nil || !strings.Contains(err.Error(), "is not a port") {
 		t.Errorf("port9: %v", err)
+	}
+}
+
+// TestShutLosesNoStalledFrames: the headroom is full when a link comes up again, so what its peer
+// sends then stalls. A port that is shut takes it as soon as there is room.
+func TestShutLosesNoStalledFrames(t *testing.T) {
+	const headroom, stalled = 128, 20 // frames
+	y := newYard(t, config.WatchdogOff, time.Second)
+	y.pause(forever)
+	y.send(shareFrames+headroom, lossless)
+	y.awaitState("a full headroom", func(s *State) bool { return s.Ports[0].Groups[lossless].Headroom == headroom })
+	if err := y.order(t.Context(), func() error {
+		e := y.links["port1"]
+		e.Losses++ // of its carrier
+		return y.handle(e)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	y.awaitState("the flap", func(s *State) bool { return s.Ports[0].Up && !s.Ports[0].Reads })
+	y.send(stalled, lossless)
+	shut := make(chan error)
+	go func() { shut <- y.Shut(t.Context(), "port1") }()
+	time.Sleep(2 * holdTime) // for which a port is held without stalled frames
+	y.pause(0)
+	y.hosts[1].await(lossless, shareFrames+headroom+stalled)
+	y.checkReceived(lossless, 0, shareFrames+headroom+stalled)
+	if err := <-shut; err != nil {
+		t.Error(err)
 	}
 }
