@@ -37,8 +37,8 @@ func portTables(r *state.Switch) []table {
 				p.Name, p.TXWhy))
 		}
 		if p.Stalled {
-			t.notes = append(t.notes, p.Name+": it takes no frames yet: there is no memory for its headroom, or "+
-				"lossless frames from before it came up still wait")
+			t.notes = append(t.notes, p.Name+": lossless frames may stall there: its headroom has no memory yet, or "+
+				"is in use from before its link came up")
 		}
 		for _, m := range p.Missing {
 			t.notes = append(t.notes, fmt.Sprintf("%s: %s", p.Name, m.Text))

@@ -45,7 +45,7 @@ func TestPortsThatAreDown(t *testing.T) {
 	tables[0].print(&b)
 	got := strings.Join(strings.Fields(b.String()), " ")
 	for _, want := range []string{"a up", "b down", "c set down", "d absent", "e down", "f shut",
-		"c: set it up d: make it e: lower its MTU g: it takes no frames yet"} {
+		"c: set it up d: make it e: lower its MTU g: lossless frames may stall"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q:\n%s", want, &b)
 		}

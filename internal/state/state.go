@@ -70,7 +70,7 @@ type Port struct {
 	Worker      int    `json:"worker" help:"Number of its worker"`
 	NowNS       int64  `json:"now_ns" help:"Time of its worker's clock: a rate is the difference of a counter, divided by the difference of this"`
 	Up          bool   `json:"up" metric:"sluice_port_up" help:"Whether the port has a link and accepts frames"`
-	Stalled     bool   `json:"stalled" help:"Whether the port is up and takes no frames yet: there is no memory for its headroom, or lossless frames from before it came up still wait"`
+	Stalled     bool   `json:"stalled" help:"Whether lossless frames may stall in the ring of the port, which is up: its headroom has no memory yet, or is in use from before its link came up"`
 	Shut        bool   `json:"shut" metric:"sluice_port_shut" help:"Whether the port was shut, by an operator (sluice port shut) or the loop guard: its device is released until the port is opened"`
 	Loop        bool   `json:"loop" metric:"sluice_port_loop" help:"Whether the port is part of a loop: frames of the switch came back to it in the last 10 s, or the loop guard has shut it"`
 	Mode        string `json:"mode" help:"How the device hands over frames: zero-copy, copy (native) or copy (generic). While the port is not open: absent (no device has the name), set down (the device is set down), or closed"`
