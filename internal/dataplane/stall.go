@@ -54,8 +54,9 @@ func (w *Worker) takeStalled(p *port, now int64) (n int) {
 		n = w.refuseStalled(p, half, p.excess, now)
 		p.excess = max(0, p.excess-n)
 	case p.mayRead():
-		n = w.resume(p, 0, len(p.stalled), false, now)
-		p.reads = all && len(p.stalled) == 0 && !w.accounts.HoldsHeadroom(p.number)
+		stops := p.flow.on() // else it waits in vain
+		n = w.resume(p, 0, len(p.stalled), !stops, now)
+		p.reads = all && len(p.stalled) == 0 && !(stops && w.accounts.HoldsHeadroom(p.number))
 	case p.before > 0:
 		n = w.resume(p, 0, p.before, late, now)
 	case late:

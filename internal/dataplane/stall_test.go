@@ -64,6 +64,25 @@ func anotherLossless(p *Params) {
 	}
 }
 
+// TestPortWithoutFlowControlReads: it can't stop its peer, so it waits for nothing.
+func TestPortWithoutFlowControlReads(t *testing.T) {
+	r := newRig(t, 2, 1, func(p *Params) {
+		p.Ports[0].FlowControl, p.Ports[0].Cells.Groups[lossless].Headroom = NoFlowControl, 1
+	})
+	r.introduce()
+	r.pause(1, 1<<lossless, 1_000_000)
+	r.run(1000)
+	for n := range 15 {
+		r.send(0, data(0, 1, lossless, 60, n))
+	}
+	r.run(5000)
+	r.flap()
+	r.send(0, data(0, 1, lossless, 60, 15))
+	if r.run(5000); !r.port(0).Reads || r.port(0).Groups[lossless].Headroom != 1 {
+		t.Errorf("reads %t; %d cells of headroom are in use", r.port(0).Reads, r.port(0).Groups[lossless].Headroom)
+	}
+}
+
 // TestStalledFramesFollowTheMaps: a reload puts frames that stall into another lossless class. They
 // stall by that one, and stay in order with those that come later.
 func TestStalledFramesFollowTheMaps(t *testing.T) {
