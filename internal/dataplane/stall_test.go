@@ -2,14 +2,17 @@ package dataplane
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"testing"
 
 	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/drop"
+	"sluice/internal/frame"
 	"sluice/internal/punt"
 	"sluice/pfc"
+	"sluice/pmd"
 )
 
 // up says that the link of port 0 is up or down, and lets ns nanoseconds pass.
@@ -271,9 +274,237 @@ func TestControlFramesAreNoExcess(t *testing.T) {
 	r.wantInOrder(sent)
 }
 
+// stream has port 0 send lossy frames to port 2 for ns nanoseconds, one in each iteration, and
+// returns how many of them arrived there.
+func (r *rig) stream(ns int64) (arrived int) {
+	r.received(2)
+	for n := range ns / 100 {
+		r.send(0, data(0, 2, 1, 60, int(n)))
+		r.run(100)
+	}
+	frames, _ := r.received(2)
+	return len(frames)
+}
+
+// TestStalledPortReadsAfterAnOverrun: what stalls for a time leaves no room for lossy frames. Once
+// it can be forwarded, the port reads again, although a lossy stream goes on.
+func TestStalledPortReadsAfterAnOverrun(t *testing.T) {
+	overruns := map[string]func() *rig{
+		"no headroom": func() *rig {
+			r := withoutHeadroom(t)
+			r.pause(1, 0xff, 3_000_000)
+			r.up(true, 0)
+			return r
+		},
+		"headroom in use": func() *rig {
+			r := newRig(t, 3, 1, func(p *Params) {
+				for i := range p.Ports {
+					p.Ports[i].Cells.Groups[lossless].Headroom = 120
+				}
+			})
+			r.introduce()
+			r.pause(1, 1<<lossless, 1_000_000)
+			for n := range 130 + 110 { // shared and in the headroom; and until the peer stops
+				if r.send(0, data(0, 1, lossless, 60, n)); n == 130 {
+					r.flap()
+				}
+				r.run(100)
+			}
+			return r
+		},
+	}
+	for how, overrun := range overruns {
+		t.Run(how, func(t *testing.T) {
+			r := overrun()
+			r.stream(30_000)
+			r.resume(1, 0xff)
+			r.stream(1_000_000)
+			if n, p := r.stream(100_000), r.port(0); !p.Reads || p.PausedPeer != 0 || n < 990 {
+				t.Errorf("reads %t; its peer is stopped for %#x; %d of 1000 frames pass", p.Reads, p.PausedPeer, n)
+			}
+		})
+	}
+}
+
+// TestFloodsOfStalledPortsKeepToTheBudget: broadcasts stall at all ports. An iteration makes no
+// more copies of them than otherwise.
+func TestFloodsOfStalledPortsKeepToTheBudget(t *testing.T) {
+	const ports = 16
+	copies := func(stalls bool) (n uint64) {
+		r := newRig(t, ports, 1, func(p *Params) {
+			p.Budget = 128
+			for i := range p.Ports {
+				p.Ports[i].Buffers = 64
+				for class := range p.Ports[i].Cells.Groups {
+					if class != lossless {
+						p.Ports[i].Cells.Groups[class] = cells.GroupParams{Share: 1}
+					}
+				}
+				p.Ports[i].Cells.Groups[1].Share = 60
+			}
+		})
+		r.introduce()
+		for i := range ports {
+			if stalls {
+				r.plan.Links[i].Flaps++
+			}
+			n -= r.port(i).FloodCopies
+			for k := range 30 {
+				b := data(i, i, 1, 60, k)
+				frame.Broadcast.Put(b)
+				r.send(i, b)
+			}
+		}
+		r.publish()
+		r.now += 5000
+		for i := range r.wires {
+			r.wires[i].Advance(r.now)
+		}
+		r.s.Workers[0].Step(r.now)
+		r.now += 2 * snapshotInterval
+		for i := range ports {
+			n += r.port(i).FloodCopies
+		}
+		return n
+	}
+	if reads, stalls := copies(false), copies(true); stalls == 0 || stalls > reads {
+		t.Errorf("%d copies in an iteration, %d if the ports read", stalls, reads)
+	}
+}
+
+// shy is a driver whose next frame has more parts than a burst.
+type shy struct{ pmd.Port }
+
+func (shy) Waiting() int           { return 1 }
+func (shy) Receive([]pmd.Desc) int { return 0 }
+
+// TestPeerOfAStalledPortIsLetGo: its port was behind when others had spent the budget.
+func TestPeerOfAStalledPortIsLetGo(t *testing.T) {
+	r := newRig(t, 3, 1, func(p *Params) { p.Budget = 64 })
+	r.introduce()
+	r.pause(1, 1<<lossless, 200_000)
+	r.run(1000)
+	for n := range 12 {
+		r.send(0, data(0, 1, lossless, 60, n))
+	}
+	r.run(3000)
+	r.flap()
+	r.run(1000)
+	p := r.s.Workers[0].ports[0]
+	driver := p.driver
+	p.driver = shy{driver}
+	for n := range 100 {
+		r.send(2, data(2, 0, 1, 60, n))
+	}
+	r.now += 10_000
+	r.run(1000)
+	p.driver = driver
+	r.resume(1, 0xff)
+	r.run(2_000_000)
+	if p := r.port(0); !p.Reads || p.PausedPeer != 0 {
+		t.Errorf("reads %t; its peer is stopped for %#x", p.Reads, p.PausedPeer)
+	}
+}
+
+// TestStormDoesNotStall: a class that the watchdog drops stalls at no port.
+func TestStormDoesNotStall(t *testing.T) {
+	r := newRig(t, 3, 1, func(p *Params) {
+		for i := range p.Ports {
+			p.Ports[i].Watchdog = pfc.WatchdogParams{Priorities: 0xff, Detection: stormTime, Restoration: stormTime,
+				Action: pfc.Drop}
+		}
+	})
+	r.introduce()
+	r.pause(1, 0xff, 800_000)
+	r.run(1000)
+	for n := range 15 {
+		r.send(0, data(0, 1, lossless, 60, n))
+	}
+	r.run(3000)
+	link := r.plan.Links[0]
+	link.Storm = 1 << lossless
+	r.relink(0, link, 1000)
+	r.flap()
+	r.run(1000)
+	const frames = 50
+	for n := range frames {
+		r.send(0, data(0, 1, lossless, 60, n))
+		r.run(200)
+	}
+	r.run(1000)
+	if p := r.port(0); p.Reads || p.Drops[drop.Storm][lossless] != frames {
+		t.Errorf("reads %t; dropped %v", p.Reads, dropped(p))
+	}
+}
+
+// TestFramesLikeLLDPStall: the type alone makes no LLDP.
+func TestFramesLikeLLDPStall(t *testing.T) {
+	like := func(n int) []byte {
+		b := data(0, 1, lossless, 60, n)
+		binary.BigEndian.PutUint16(b[16:], frame.TypeLLDP)
+		return b
+	}
+	r := newRig(t, 2, 1, nil)
+	r.introduce()
+	r.pause(1, 1<<lossless, 1_000_000)
+	r.run(1000)
+	for n := range 15 {
+		r.send(0, like(n))
+	}
+	r.run(5000)
+	r.flap()
+	for n := range 4 {
+		r.send(0, like(15+n))
+	}
+	r.run(20_000)
+	r.resume(1, 0xff)
+	r.run(1_000_000)
+	r.wantInOrder(19)
+}
+
+// TestStalledFramesOutlastASecond: a link is up, and there is no memory for its headroom for longer
+// than a second. Its peer is stopped, so what has come in is kept.
+func TestStalledFramesOutlastASecond(t *testing.T) {
+	const frames = 10
+	r := withoutHeadroom(t)
+	r.pause(1, 0xff, 3_000_000)
+	r.up(true, 5000)
+	for n := range frames {
+		r.send(0, data(0, 1, lossless, 60, n))
+	}
+	for range 1000 {
+		r.now += 1_200_000
+		r.pause(1, 0xff, 3_000_000)
+		r.run(500)
+	}
+	if p := r.port(0); p.Reads || p.PausedPeer != 1<<lossless || p.Dropped() > 0 {
+		t.Errorf("reads %t; its peer is stopped for %#x; dropped %v", p.Reads, p.PausedPeer, dropped(p))
+	}
+	r.resume(1, 0xff)
+	r.run(3_000_000)
+	if p := r.port(0); !p.Reads || p.Dropped() > 0 || p.RX[lossless] != frames {
+		t.Errorf("reads %t; took %d frames; dropped %v", p.Reads, p.RX[lossless], dropped(p))
+	}
+}
+
 // TestStalledPortCatchesUp: a lossy stream that the worker has time for goes on while the link
-// flaps. The port reads again soon.
+// flaps, or is down for a while. The port reads again soon.
 func TestStalledPortCatchesUp(t *testing.T) {
+	t.Run("flap", func(t *testing.T) {
+		testCatchesUp(t, 100, map[int]func(*rig){1000: (*rig).flap})
+	})
+	for _, frames := range []int{2, 40, 100} {
+		t.Run(fmt.Sprint("down, ", frames), func(t *testing.T) {
+			testCatchesUp(t, frames, map[int]func(*rig){
+				1000: func(r *rig) { r.up(false, 100) },
+				1100: func(r *rig) { r.up(true, 100) },
+			})
+		})
+	}
+}
+
+// testCatchesUp sends so many frames in each iteration. Before some, by number, something happens.
+func testCatchesUp(t *testing.T, frames int, events map[int]func(*rig)) {
 	r := newRig(t, 4, 1, func(p *Params) {
 		p.Budget = 128
 		for i := range p.Ports {
@@ -285,10 +516,10 @@ func TestStalledPortCatchesUp(t *testing.T) {
 	})
 	r.introduce()
 	for n := range 2000 {
-		if n == 1000 {
-			r.flap()
+		if event := events[n]; event != nil {
+			event(r)
 		}
-		for range 100 {
+		for range frames {
 			r.send(0, data(0, 1, 1, 60, n))
 			r.now += 68
 			for i := range r.wires {
@@ -299,7 +530,7 @@ func TestStalledPortCatchesUp(t *testing.T) {
 		r.s.Workers[0].Step(r.now)
 		r.inboxes[0], r.inboxes[1] = nil, nil
 	}
-	if p := r.port(0); !p.Reads || p.PausedPeer != 0 || p.Dropped() > 0 {
+	if p := r.port(0); !p.Reads || p.PausedPeer != 0 {
 		t.Errorf("reads %t; its peer is stopped for %#x; dropped %v", p.Reads, p.PausedPeer, dropped(p))
 	}
 }
