@@ -28,12 +28,13 @@ func (s *Switch) drain() error {
 	s.log.Info("draining")
 	err := s.closeDead()
 	s.stopping = dataplane.HoldPeers
-	e := s.hold()
+	deadline := time.Now().Add(holdTime + drainTimeout)
+	e := s.hold(deadline)
 	if s.stopping = dataplane.Refuse; e == nil {
 		e = s.publish()
 	}
 	if e == nil {
-		e = s.waitEmpty()
+		e = s.waitEmpty(deadline)
 	}
 	if e != nil {
 		return errors.Join(err, fmt.Errorf("not drained: %w", e))
@@ -43,8 +44,8 @@ func (s *Switch) drain() error {
 }
 
 // hold holds peers in XOFF, those of all ports if the switch stops, otherwise those of ports that
-// leave, until what was on its way has arrived and no frame stalls any more.
-func (s *Switch) hold() error {
+// leave, until what was on its way has arrived and no frame stalls any more, or until the deadline.
+func (s *Switch) hold(deadline time.Time) error {
 	if err := s.publish(); err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func (s *Switch) hold() error {
 		return err
 	}
 	var stalled []string
-	_, err := s.await(func(state *State) bool {
+	_, err := s.await(deadline, func(state *State) bool {
 		stalled = stalled[:0]
 		for i := range state.Ports {
 			p := &state.Ports[i]
@@ -64,7 +65,7 @@ func (s *Switch) hold() error {
 		return len(stalled) == 0
 	})
 	if err == nil && len(stalled) > 0 {
-		s.log.Warn("dropping frames that wait for a paused port", "ports", stalled, "after", drainTimeout)
+		s.log.Warn("dropping frames that wait for a paused port", "ports", stalled)
 	}
 	return err
 }
@@ -116,9 +117,9 @@ func (s *Switch) followLinks(within time.Duration) error {
 }
 
 // waitEmpty waits until the switch holds no accepted frame.
-func (s *Switch) waitEmpty() error {
+func (s *Switch) waitEmpty(deadline time.Time) error {
 	held := 0
-	state, err := s.await(func(state *State) bool {
+	state, err := s.await(deadline, func(state *State) bool {
 		held = 0
 		for _, w := range state.Workers {
 			held += w.CellsInUse // in use until the frame's buffer is back, wherever it is
@@ -131,10 +132,10 @@ func (s *Switch) waitEmpty() error {
 	return err
 }
 
-// await waits until something holds for the state of the switch, but not for longer than
-// drainTimeout, and returns that state.
-func (s *Switch) await(holds func(*State) bool) (*State, error) {
-	for deadline := time.Now().Add(drainTimeout); ; {
+// await waits until something holds for the state of the switch, but not beyond a deadline, and
+// returns that state.
+func (s *Switch) await(deadline time.Time, holds func(*State) bool) (*State, error) {
+	for {
 		if err := errors.Join(s.reclaimHeld(), s.followLinks(time.Millisecond)); err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"sluice/internal/bridge"
 	"sluice/internal/config"
@@ -197,7 +198,7 @@ func (s *Switch) dismiss(next *config.Config) error {
 	if len(leaving) == 0 {
 		return nil
 	}
-	if err := s.hold(); err != nil {
+	if err := s.hold(time.Now().Add(drainTimeout)); err != nil {
 		return err
 	}
 	for _, p := range leaving {

@@ -54,7 +54,7 @@ func (s *Switch) shutPort(p *port) error {
 	var err error
 	if p.driver != nil {
 		p.leaving = true
-		if err = s.hold(); err == nil {
+		if err = s.hold(time.Now().Add(drainTimeout)); err == nil {
 			err = s.leave(p.Device)
 		}
 		p.leaving = false
