@@ -271,9 +271,11 @@ func (s *Switch) Run(ctx context.Context) (err error) {
 	defer retry.Stop()
 	for {
 		s.turn()
+		if ctx.Err() != nil { // before further orders, which may hold ports
+			return s.drain()
+		}
 		select {
 		case <-ctx.Done():
-			return s.drain()
 		case err := <-s.failed:
 			return err
 		case e := <-s.events:

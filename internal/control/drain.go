@@ -34,7 +34,7 @@ func (s *Switch) drain() error {
 		e = s.publish()
 	}
 	if e == nil {
-		e = s.waitEmpty(deadline)
+		e = s.waitEmpty(time.Now().Add(max(holdTime, time.Until(deadline))))
 	}
 	if e != nil {
 		return errors.Join(err, fmt.Errorf("not drained: %w", e))
@@ -139,8 +139,8 @@ func (s *Switch) await(deadline time.Time, holds func(*State) bool) (*State, err
 		if err := errors.Join(s.reclaimHeld(), s.followLinks(time.Millisecond)); err != nil {
 			return nil, err
 		}
-		state, err := s.State()
-		if err != nil || holds(state) || time.Now().After(deadline) {
+		state, err := s.State() // fails while a worker is late
+		if err == nil && holds(state) || time.Now().After(deadline) {
 			return state, err
 		}
 	}

@@ -186,9 +186,19 @@ func (s *Switch) arrange(p dataplane.Params, numbers []int) dataplane.Params {
 	return p
 }
 
-// dismiss removes the ports that a configuration no longer has.
-func (s *Switch) dismiss(next *config.Config) error {
+// dismiss removes the ports that a configuration no longer has. If it fails, they stay, and are no
+// longer held.
+func (s *Switch) dismiss(next *config.Config) (err error) {
 	var leaving []*port
+	defer func() {
+		if err == nil || errors.Is(err, errStuck) {
+			return
+		}
+		for _, p := range leaving {
+			p.leaving = false
+		}
+		err = errors.Join(err, s.publish())
+	}()
 	for _, p := range s.ports {
 		if !slices.ContainsFunc(next.Ports, func(c config.Port) bool { return c.Device == p.Device }) {
 			p.leaving = true
