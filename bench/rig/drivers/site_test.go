@@ -133,7 +133,8 @@ func (s *site) configuration(speed float64) string {
 	}
 	// A frame takes a buffer whatever its length: headroom for 6000 frames, which is what a peer
 	// sends in 2.5 s without a pause, for a guest that gets no CPU that long.
-	fmt.Fprintf(&c, `memory: {buffer_size: %dB, buffers: 36864}
+	fmt.Fprintf(&c, `forwarding: {loop_guard: off} # the hosts count every frame
+memory: {buffer_size: %dB, buffers: 36864}
 classes:
   - {cos: [%d], lossless: true, share: %dB, headroom: %dB}
 metrics: {listen: none}

@@ -50,7 +50,8 @@ sysctl -q -w net.ipv4.tcp_early_retrans=0 net.core.rmem_max=8388608 net.core.wme
 // arrives as it was sent.
 func TestLinuxApplications(t *testing.T) {
 	s := newSite(t, 3)
-	s.start(t, map[int]float64{1: slowRate}, fmt.Sprintf("forwarding: {static: [{mac: %v, port: port2}]}\n", nobody))
+	s.start(t, map[int]float64{1: slowRate},
+		fmt.Sprintf("forwarding: {loop_guard: off, static: [{mac: %v, port: port2}]}\n", nobody))
 	m := rig.Machine{Modules: []string{"8021q", "nbd"}, Tools: []string{"usr/bin/ip", "usr/bin/iperf3",
 		"usr/bin/nbd-server", "usr/sbin/nbd-client"},
 		Files: []string{"usr/lib/x86_64-linux-gnu/libgcc_s.so.1"}} // the C library loads it to end iperf3's threads

@@ -145,6 +145,7 @@ func TestLinuxETS(t *testing.T) {
 	s := newSite(t, 3)
 	s.start(t, map[int]float64{1: slowRate}, `
 forwarding:
+  loop_guard: off
   static: # the receiver
     - {mac: 02:00:00:00:00:02, vlan: 1, port: port2}
     - {mac: 02:00:00:00:00:02, vlan: 100, port: port2}

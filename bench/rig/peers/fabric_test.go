@@ -75,7 +75,8 @@ func (x *fabric) configuration(fcoe string) string {
 		fmt.Fprintf(&c, "  - {device: port%d, speed: %.0fM, mtu: 2158, link: trunk, vlans: [1, %d]%s}\n", i+1,
 			lineRate/1e6, fcoeVLAN, role)
 	}
-	fmt.Fprintf(&c, `memory: {buffers: 8192, buffer_size: 4096B}
+	fmt.Fprintf(&c, `forwarding: {loop_guard: off} # the hosts count every frame
+memory: {buffers: 8192, buffer_size: 4096B}
 classes:
   - {cos: [%d], lossless: true, share: 128KiB, headroom: 6MB}
 metrics: {listen: none}
