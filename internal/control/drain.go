@@ -27,20 +27,25 @@ const (
 func (s *Switch) drain() error {
 	s.log.Info("draining")
 	err := s.closeDead()
-	s.stopping = dataplane.HoldPeers
-	deadline := time.Now().Add(holdTime + drainTimeout)
-	e := s.hold(deadline)
-	if s.stopping = dataplane.Refuse; e == nil {
-		e = s.publish()
-	}
-	if e == nil {
-		e = s.waitEmpty(time.Now().Add(max(holdTime, time.Until(deadline))))
-	}
-	if e != nil {
+	if e := s.empty(); e != nil {
 		return errors.Join(err, fmt.Errorf("not drained: %w", e))
 	}
 	s.log.Info("drained")
 	return errors.Join(err, s.leave(""))
+}
+
+// empty takes what is on its way to the switch, and then lets it leave.
+func (s *Switch) empty() error {
+	deadline := time.Now().Add(holdTime + drainTimeout)
+	s.stopping = dataplane.HoldPeers
+	if err := s.hold(deadline); err != nil {
+		return err
+	}
+	s.stopping = dataplane.Refuse
+	if err := s.publish(); err != nil {
+		return err
+	}
+	return s.waitEmpty(time.Now().Add(max(holdTime, time.Until(deadline))))
 }
 
 // hold holds peers in XOFF, those of all ports if the switch stops, otherwise those of ports that
@@ -65,7 +70,7 @@ func (s *Switch) hold(deadline time.Time) error {
 		return len(stalled) == 0
 	})
 	if err == nil && len(stalled) > 0 {
-		s.log.Warn("dropping frames that wait for a paused port", "ports", stalled)
+		s.log.Warn("frames of ports still wait for a paused port", "ports", stalled)
 	}
 	return err
 }

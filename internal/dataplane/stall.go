@@ -95,6 +95,7 @@ func (w *Worker) collect(p *port, now int64) (n int) {
 	}
 	if n = p.driver.Receive(room); n > 0 {
 		p.count.RXBursts++
+		p.burst, p.stuck = w.quantum, false // floods may have made it shorter
 	} else if p.burst < burstSize {
 		p.widen()
 	}

@@ -28,6 +28,16 @@ func (r *rig) flap() {
 	r.publish()
 }
 
+// congest has port 1 paused for ns nanoseconds, and port 0 send it lossless frames.
+func (r *rig) congest(frames int, ns int64) {
+	r.pause(1, 1<<lossless, ns)
+	r.run(1000)
+	for n := range frames {
+		r.send(0, data(0, 1, lossless, 60, n))
+	}
+	r.run(5000)
+}
+
 // sendUntilStopped has port 0 send lossless frames at line rate until an XOFF arrives, with numbers
 // from first on, and returns the next number.
 func (r *rig) sendUntilStopped(first int) (next int) {
@@ -73,12 +83,7 @@ func TestPortWithoutFlowControlReads(t *testing.T) {
 		p.Ports[0].FlowControl, p.Ports[0].Cells.Groups[lossless].Headroom = NoFlowControl, 1
 	})
 	r.introduce()
-	r.pause(1, 1<<lossless, 1_000_000)
-	r.run(1000)
-	for n := range 15 {
-		r.send(0, data(0, 1, lossless, 60, n))
-	}
-	r.run(5000)
+	r.congest(15, 1_000_000)
 	r.flap()
 	r.send(0, data(0, 1, lossless, 60, 15))
 	if r.run(5000); !r.port(0).Reads || r.port(0).Groups[lossless].Headroom != 1 {
@@ -125,12 +130,7 @@ func TestHeadroomInUseAtLinkUp(t *testing.T) {
 			t.Run(fmt.Sprintf("%d workers, flaps %t", workers, flaps), func(t *testing.T) {
 				r := newRig(t, 2, workers, nil)
 				r.introduce()
-				r.pause(1, 1<<lossless, 1_000_000)
-				r.run(1000)
-				for n := range before {
-					r.send(0, data(0, 1, lossless, 60, n))
-				}
-				r.run(5000)
+				r.congest(before, 1_000_000)
 				if flaps {
 					r.flap()
 				} else {
@@ -382,12 +382,7 @@ func (shy) Receive([]pmd.Desc) int { return 0 }
 func TestPeerOfAStalledPortIsLetGo(t *testing.T) {
 	r := newRig(t, 3, 1, func(p *Params) { p.Budget = 64 })
 	r.introduce()
-	r.pause(1, 1<<lossless, 200_000)
-	r.run(1000)
-	for n := range 12 {
-		r.send(0, data(0, 1, lossless, 60, n))
-	}
-	r.run(3000)
+	r.congest(12, 200_000)
 	r.flap()
 	r.run(1000)
 	p := r.s.Workers[0].ports[0]
@@ -403,6 +398,20 @@ func TestPeerOfAStalledPortIsLetGo(t *testing.T) {
 	r.run(2_000_000)
 	if p := r.port(0); !p.Reads || p.PausedPeer != 0 {
 		t.Errorf("reads %t; its peer is stopped for %#x", p.Reads, p.PausedPeer)
+	}
+}
+
+// TestStalledBurstIsWhole: floods have made the burst of a port short, before it stalls.
+func TestStalledBurstIsWhole(t *testing.T) {
+	r := newRig(t, 2, 1, nil)
+	r.introduce()
+	r.congest(15, 1_000_000)
+	r.flap()
+	p := r.s.Workers[0].ports[0]
+	p.burst = 1
+	r.send(0, data(0, 1, lossless, 60, 15))
+	if r.run(5000); p.reads || p.burst != r.s.Workers[0].quantum {
+		t.Errorf("reads %t; receives %d frames at once", p.reads, p.burst)
 	}
 }
 
