@@ -52,9 +52,9 @@ func (s *Switch) ClearWatermarks(ctx context.Context) error {
 //
 // Landlock needs this. From ABI 8 on, the kernel restricts all threads together, and waits for each
 // of them while it holds the process's exec_update_lock. A thread that follows
-// /proc/thread-self/ns/net, as opening and restoring a device do, waits for that lock and can't be
-// interrupted: the process would stand still for ever (Linux 7.3,
-// landlock_restrict_sibling_threads and proc_ns_get_link).
+// /proc/thread-self/ns/net, as opening a device with a transmitter does, waits for that lock and
+// can't be interrupted: the process would stand still for ever (Linux 7.3,
+// landlock_restrict_sibling_threads and proc_ns_get_link). No other goroutine may follow it.
 func (s *Switch) Apart(ctx context.Context, do func()) error {
 	return s.order(ctx, func() error {
 		do()

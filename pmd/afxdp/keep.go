@@ -154,20 +154,16 @@ func onChanges(ctx context.Context, every int, look func()) error {
 	if err != nil {
 		return err
 	}
-	home, err := os.Open("/proc/thread-self/ns/net")
+	home, err := os.Open(ownNamespace)
 	if err != nil {
 		socket.Close()
 		return err
 	}
-	inode, _, err := Namespace()
 	entered := make(chan error)
 	go func() {
 		defer socket.Close()
 		runtime.LockOSThread() // for good: the thread ends with the goroutine
-		here, _, failed := Namespace()
-		if err = errors.Join(err, failed); err == nil && here != inode {
-			err = unix.Setns(int(home.Fd()), unix.CLONE_NEWNET)
-		}
+		err := enter(home)
 		home.Close()
 		entered <- err
 		for err == nil && ctx.Err() == nil {
@@ -177,6 +173,20 @@ func onChanges(ctx context.Context, every int, look func()) error {
 		}
 	}()
 	return <-entered
+}
+
+// ownNamespace leads to the thread's network namespace. A thread that follows it while Landlock
+// restricts the process stops for ever (control.Apart).
+const ownNamespace = "/proc/thread-self/ns/net"
+
+// enter has the thread enter a network namespace, unless it is there: entering takes a capability.
+func enter(namespace *os.File) error {
+	there, err := namespace.Stat()
+	here, failed := os.Stat(ownNamespace)
+	if err = errors.Join(err, failed); err != nil || os.SameFile(here, there) {
+		return err
+	}
+	return unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET)
 }
 
 // await returns when messages have come on a socket, and forgets them, or after some milliseconds.

@@ -333,12 +333,8 @@ func (m *memory) forget() error {
 func (m *memory) release() error { return m.file.Close() }
 
 // Namespace returns the identity of the thread's network namespace: its inode, as in `ip netns
-// identify` and /proc/*/ns/net, and its cookie.
+// identify` and /proc/*/ns/net, and its cookie. It requires CAP_NET_ADMIN.
 func Namespace() (inode, cookie uint64, err error) {
-	var at unix.Stat_t
-	if err := unix.Stat("/proc/thread-self/ns/net", &at); err != nil {
-		return 0, 0, fmt.Errorf("identify the network namespace: %w", err)
-	}
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return 0, 0, err
@@ -346,6 +342,15 @@ func Namespace() (inode, cookie uint64, err error) {
 	defer unix.Close(fd)
 	if cookie, err = getsockopt[uint64](fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE); err != nil {
 		return 0, 0, fmt.Errorf("read the network namespace's cookie: %w", err)
+	}
+	namespace, err := unix.IoctlRetInt(fd, unix.SIOCGSKNS) // not ownNamespace
+	if err != nil {
+		return 0, 0, fmt.Errorf("open the network namespace: %w", err)
+	}
+	defer unix.Close(namespace)
+	var at unix.Stat_t
+	if err := unix.Fstat(namespace, &at); err != nil {
+		return 0, 0, fmt.Errorf("identify the network namespace: %w", err)
 	}
 	return at.Ino, cookie, nil
 }

@@ -964,3 +964,18 @@ func TestKill(t *testing.T) {
 	}
 	same(t, before, look(t, c.left, leftDevice))
 }
+
+// TestNamespace: the identity is that of the thread's namespace, as /proc has it.
+func TestNamespace(t *testing.T) {
+	err := newCable(t).left.Do(func() error {
+		var at unix.Stat_t
+		inode, cookie, err := Namespace()
+		if err = errors.Join(err, unix.Stat(ownNamespace, &at)); inode != at.Ino || cookie == 0 {
+			t.Errorf("inode %d, cookie %d; in /proc, the inode is %d", inode, cookie, at.Ino)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
