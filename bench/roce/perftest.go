@@ -37,6 +37,10 @@ const (
 	port    = 18515     // of perftest, by default
 )
 
+// noClock is what perftest says in the end, in place of figures, if the time stamp counter and the
+// clock do not keep step while it compares them (get_clock.c: r² < 0.9).
+const noClock = "Can't produce a report"
+
 // arguments returns perftest's, without the address for the client.
 func (t *Test) arguments(guest int) []string {
 	return []string{

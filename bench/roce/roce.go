@@ -129,8 +129,20 @@ func (t *Test) Run(ctx context.Context, sw Switch, hosts []*netns.Namespace, dev
 	return r, nil
 }
 
-// round runs perftest once and reads every counter before and after.
+// round runs perftest and reads every counter before and after. Where perftest can't measure how
+// fast its CPU counts, which happens beside other programs, it runs again, two times at most.
 func (t *Test) round(ctx context.Context, sw Switch, r *Round) error {
+	for again := 2; ; again-- {
+		*r = Round{Class: r.Class}
+		if err := t.measure(ctx, sw, r); err != nil || r.Error != noClock || again == 0 {
+			return err
+		}
+		t.logf("%s: again, since %s can't measure the frequency of its CPU", r.Class, program)
+	}
+}
+
+// measure runs perftest once.
+func (t *Test) measure(ctx context.Context, sw Switch, r *Round) error {
 	before, err := t.read(sw)
 	if err != nil {
 		return err
