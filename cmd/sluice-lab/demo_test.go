@@ -128,7 +128,7 @@ func runDemoAlone(t *testing.T, args ...string) (o object, code int) {
 		code, o = p.ExitCode(), nil
 		p.Document(&o)
 		expectGone(t, made)
-		if n := len(p.Log.Find([]string{"changed by another program"})); n > 0 {
+		if n := len(p.Log.Find([]string{"changed by a program or its driver"})); n > 0 {
 			t.Errorf("%d settings of devices changed while the switch ran", n)
 		}
 		where := func(name string) float64 { return o.number(t, "lost_where", name) }

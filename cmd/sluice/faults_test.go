@@ -129,7 +129,7 @@ var faults = []fault{
 				Parent: netlink.HANDLE_ROOT}})
 		})
 		for _, setting := range []string{"promiscuous", "qdisc"} {
-			x.Await(1, "changed by another program and put back", "port=port3", "setting="+setting)
+			x.Await(1, "changed by a program or its driver and put back", "port=port3", "setting="+setting)
 		}
 	}},
 	{name: "device renamed and back", strike: func(x *scene) {

@@ -294,8 +294,8 @@ func (s *Switch) keepSettings() {
 					"because", a.Text, "error", a.Err)
 				continue
 			}
-			s.log.Warn("setting of a device changed by another program and put back", "port", info.Name, "setting",
-				a.Setting, "because", a.Text, "times", a.Times, "left_alone_for", a.Again)
+			s.log.Warn("setting of a device changed by a program or its driver and put back", "port", info.Name,
+				"setting", a.Setting, "because", a.Text, "times", a.Times, "left_alone_for", a.Again)
 		}
 	}
 }
