@@ -260,6 +260,7 @@ func (p *port) kept() int {
 // changeOver continues with the engines of another generation.
 func (w *Worker) changeOver(g *Generation, now int64) {
 	next := g.parts[w.index]
+	w.reloads++
 	for i, old := range w.ports {
 		w.succeed(next.ports[i], old, now)
 	}
@@ -348,7 +349,6 @@ func (w *Worker) succeed(p, old *port, now int64) {
 	p.returned, p.later, p.most, p.slack = old.returned, old.later, max(p.most, old.most), old.slack
 	p.behind, p.before, p.stalledSince, p.reads = old.behind, old.before, old.stalledSince, old.reads
 	p.learnsFrom, p.excess, p.stalled = old.learnsFrom, old.excess, append(p.stalled, old.stalled...)
-	w.reclassify(p)
 	p.queues.TakeOver(old.queues)
 	p.flow.takeOver(&old.flow, now)
 	if dog := p.flow.watchdog; dog != nil {

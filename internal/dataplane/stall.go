@@ -50,7 +50,7 @@ func (w *Worker) takeStalled(p *port, now int64) (n int) {
 	if all {
 		p.before = min(p.before, len(p.stalled))
 	}
-	switch late := !p.up && now-p.stalledSince >= longestStall; {
+	switch late := (!p.up || p.stalledSince == longAgo) && now-p.stalledSince >= longestStall; {
 	case p.mayRead():
 		n, more = w.resume(p, 0, len(p.stalled), !stops, now) // what can't stop its peer waits in vain
 	case p.before > 0:
@@ -118,8 +118,12 @@ func (w *Worker) collect(p *port, now int64) (n int) {
 	return n
 }
 
-// The first descriptor of a stalled frame has its class in its options.
-const classShift = 16
+// The first descriptor of a stalled frame has its class in its options, and the number of reloads
+// before that was found.
+const (
+	classShift   = 16
+	reloadsShift = 24
+)
 
 // classify notes the class of a frame that begins with a descriptor, and returns whether it does
 // not wait: MAC control frames, and LLDP on a link that is up.
@@ -134,15 +138,8 @@ func (w *Worker) classify(p *port, d *pmd.Desc) (urgent bool) {
 		class = p.classifier.Class(b, &h)
 		urgent = h.Type == frame.TypeMACControl || h.Type == frame.TypeLLDP && h.Dst.Reserved() && p.up
 	}
-	d.Options |= uint32(class%Priorities) << classShift
+	d.Options |= uint32(class%Priorities)<<classShift | uint32(w.reloads)<<reloadsShift
 	return urgent
-}
-
-// reclassify is for stalled frames from before a reload.
-func (w *Worker) reclassify(p *port) {
-	for at := 0; at < len(p.stalled); at += whole(p.stalled[at:]) {
-		w.classify(p, &p.stalled[at])
-	}
 }
 
 // resume forwards stalled frames: what costs a burst, from among most descriptors from one on.
@@ -155,8 +152,13 @@ func (w *Worker) resume(p *port, from, most int, late bool, now int64) (n int, m
 	at, ahead, end := 0, 0, min(from+most, len(p.stalled)) // descriptors: so far, and of them in w.burst
 	for at < end && w.budget.Receive-ahead > least {
 		descs := p.stalled[at : at+whole(p.stalled[at:])]
-		class, skipped, stale := descs[0].Options>>classShift, at < from, at < before
+		skipped, stale := at < from, at < before
 		at += len(descs)
+		if !skipped && uint8(descs[0].Options>>reloadsShift) != w.reloads {
+			w.classify(p, &descs[0])
+			w.budget.Receive--
+		}
+		class := uint8(descs[0].Options >> classShift)
 		if skipped || blocked>>class&1 != 0 {
 			kept += copy(p.stalled[kept:], descs)
 			continue
@@ -165,7 +167,7 @@ func (w *Worker) resume(p *port, from, most int, late bool, now int64) (n int, m
 		if alone || ahead+len(descs) > burstSize {
 			ahead = w.goOn(p, ahead, false, now)
 		}
-		if !late && w.overflows(p, uint8(class), descs) {
+		if !late && w.overflows(p, class, descs) {
 			blocked |= 1 << class
 			kept += copy(p.stalled[kept:], descs)
 			continue

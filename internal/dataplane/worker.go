@@ -59,6 +59,7 @@ type Worker struct {
 	unread     bool   // frames wait at a port with lossless classes, as of this pass
 	behind     bool   // the last budget ran out with frames unread, so their peers were stopped
 	passed     bool   // all ports were read since the worker runs its generation, or their peers stopped
+	reloads    uint8  // changes of its generation so far, modulo 256
 	changing   bool   // the change to the generation that the worker runs goes on; see finishChange
 	random     uint64 // state of xorshift; never 0
 	origin     func() time.Time
