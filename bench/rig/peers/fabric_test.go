@@ -132,10 +132,14 @@ echo 1 > enabled`, fcoeVLAN, mode))
 	}
 }
 
+// endENodes undoes that. fcoe.ko takes longer than its system call.
 func (x *fabric) endENodes(t *testing.T) {
 	t.Helper()
 	for _, h := range x.enodes() {
 		h.shell(t, fmt.Sprintf("echo eth0.%d > /sys/bus/fcoe/ctlr_destroy", fcoeVLAN))
+		rigtest.Until(t, "a guest is no ENode any more", func() bool {
+			return !strings.Contains(h.shell(t, "ls /sys/bus/fcoe/devices"), "ctlr_")
+		})
 	}
 }
 
