@@ -29,30 +29,39 @@ type Group struct {
 	Weight int // percent; 0 for StrictGroup
 }
 
-// TableOf returns groups as a table. Group n is traffic class n. StrictGroup is the traffic class
-// above all others or, if there is none above, the highest free one.
+// TableOf returns groups as a table. Group n is traffic class n.
 func TableOf(groups []Group) Table {
 	var t Table
-	var used [9]bool
-	strict := 0
 	for _, g := range groups {
-		if g.Number == StrictGroup {
-			continue
+		tc := g.Number
+		if tc == StrictGroup {
+			tc = strictClass(groups)
+		} else {
+			t.Bandwidth[tc], t.TSA[tc] = uint8(g.Weight), Weighted
 		}
-		used[g.Number], strict = true, max(strict, g.Number+1)
-		t.Bandwidth[g.Number], t.TSA[g.Number] = uint8(g.Weight), Weighted
-	}
-	for used[8] = true; used[strict]; {
-		strict-- // one is free: each group has at least one of eight CoS values
-	}
-	for _, g := range groups {
 		for _, cos := range g.CoS {
-			if t.TC[cos] = uint8(g.Number); g.Number == StrictGroup {
-				t.TC[cos] = uint8(strict)
-			}
+			t.TC[cos] = uint8(tc)
 		}
 	}
 	return t
+}
+
+// strictClass returns the traffic class of StrictGroup, which is among groups: the one above all
+// others or, if there is none above, the highest free one. One is free, since each group has at
+// least one of eight CoS values.
+func strictClass(groups []Group) int {
+	var used [8]bool
+	above := 0
+	for _, g := range groups {
+		if g.Number != StrictGroup {
+			used[g.Number], above = true, max(above, g.Number+1)
+		}
+	}
+	tc := min(above, len(used)-1)
+	for used[tc] {
+		tc--
+	}
+	return tc
 }
 
 // Groups returns the groups that a table describes, or why no groups describe it. Strict traffic

@@ -14,7 +14,7 @@ func drawGroups(t *rapid.T) (groups []Group) {
 	numbers := rapid.Permutation([]int{0, 1, 2, 3, 4, 5, 6, 7, StrictGroup}).Draw(t, "numbers")
 	cos := rapid.Permutation([]int{0, 1, 2, 3, 4, 5, 6, 7}).Draw(t, "cos")
 	for len(cos) > 0 {
-		n := rapid.IntRange(1, len(cos)).Draw(t, "members")
+		n := rapid.OneOf(rapid.Just(1), rapid.IntRange(1, len(cos))).Draw(t, "members")
 		members := slices.Sorted(slices.Values(cos[:n]))
 		groups = append(groups, Group{Number: numbers[len(groups)], CoS: members, Weight: 1})
 		cos = cos[n:]
@@ -56,6 +56,19 @@ func TestStrictGroup(t *testing.T) {
 		if table := TableOf(groups); table.TC[7] != test.want || table.TSA[test.want] != Strict {
 			t.Errorf("beside %v it is in %v", test.weighted, table)
 		}
+	}
+}
+
+// TestEightWeightedGroups: if each CoS is a group of its own, no traffic class is left for
+// StrictGroup, and none is needed.
+func TestEightWeightedGroups(t *testing.T) {
+	var groups []Group
+	for n := range 8 {
+		groups = append(groups, Group{Number: n, CoS: []int{n}, Weight: 12 + n/4})
+	}
+	table := TableOf(groups)
+	if got, problem := table.Groups(); problem != "" || !reflect.DeepEqual(got, groups) {
+		t.Errorf("%v, which has %v %s", table, got, problem)
 	}
 }
 
