@@ -135,7 +135,7 @@ func TestAdmittedFramesFindBuffers(t *testing.T) {
 			t.Fatalf("idle: %d cells in use, %d buffers free of %d", s.InUse(), s.pool.Free(), p.Cells)
 		}
 	})
-	if most < 100 {
+	if most < 100 && !testing.Short() { // then, too few cases are drawn
 		t.Errorf("at most %d %% of the buffers were in use: the test tests too little", most)
 	}
 }

@@ -335,7 +335,8 @@ func TestAnyAgreement(t *testing.T) {
 		}
 		checkErrors(t, err.(Errors), []byte(write(&drawn)))
 	})
-	if t.Logf("%d fit, %d do not", fit, misfit); fit == 0 || misfit == 0 {
+	t.Logf("%d fit, %d do not", fit, misfit)
+	if (fit == 0 || misfit == 0) && !testing.Short() { // then, too few cases are drawn
 		t.Errorf("%d fit, %d do not", fit, misfit)
 	}
 }
