@@ -16,130 +16,6 @@ import (
 	"testing"
 )
 
-// mayImport is the table of docs/architecture.md (Package dependencies): which packages of this
-// project each package may import; * is all of the switch. Unlisted packages may not exist. Tests
-// may import any package.
-var mayImport = map[string][]string{
-	"ring":              {},
-	"cells":             {},
-	"cells/headroom":    {},
-	"pfc":               {},
-	"sched":             {},
-	"pmd":               {"ring"},
-	"pmd/afxdp":         {"pmd", "ring", "internal/ethtool", "internal/netdev", "internal/transmitter"},
-	"pmd/mem":           {"pmd", "ring", "internal/frame"},
-	"internal/frame":    {},
-	"internal/bridge":   {"internal/frame"},
-	"internal/capture":  {"internal/control", "internal/dataplane", "internal/tap"},
-	"internal/budget":   {},
-	"internal/buffered": {"pmd", "internal/umem"},
-	"internal/counters": {"cells", "pfc", "internal/bridge", "internal/buffered", "internal/drop", "internal/punt"},
-	"internal/handoff":  {"ring", "internal/frame"},
-	"internal/dataplane": {"ring", "cells", "internal/umem", "pfc", "sched", "pmd", "internal/frame", "internal/bridge",
-		"internal/budget", "internal/buffered", "internal/counters", "internal/drop", "internal/fcoe",
-		"internal/gaps", "internal/handoff", "internal/punt", "internal/tap", "internal/thread", "internal/turns"},
-	"internal/config": {"cells", "cells/headroom", "internal/config/edit", "internal/config/ets",
-		"internal/config/plaintext", "internal/config/scalar", "internal/config/schema", "internal/frame",
-		"internal/prose", "internal/units"},
-	"internal/config/edit":       {},
-	"internal/config/configtest": {"internal/config", "internal/umem"},
-	"internal/config/ets":        {},
-	"internal/config/plaintext":  {},
-	"internal/config/scalar": {"cells", "internal/config/ets", "internal/config/plaintext", "internal/config/schema",
-		"internal/units"},
-	"internal/config/schema": {"internal/prose"},
-	"internal/confine":       {},
-	"internal/dcbx":          {},
-	"internal/discovery":     {"internal/dcbx", "internal/lldp", "internal/state"},
-	"internal/ethtool":       {},
-	"internal/fcoe":          {"internal/frame"},
-	"internal/fcoe/fcoetest": {"internal/fcoe", "internal/frame"},
-	"internal/fcoe/fsb": {"internal/bridge", "internal/drop", "internal/fcoe/snoop", "internal/fcoe/store",
-		"internal/frame", "internal/punt", "internal/state"},
-	"internal/fcoe/snoop": {"internal/fcoe", "internal/frame", "internal/state"},
-	"internal/fcoe/store": {"internal/fcoe/snoop"},
-	"internal/journal":    {},
-	"internal/lldp":       {},
-	"internal/memory":     {"internal/config"},
-	"internal/microarch":  {},
-	"internal/doctor": {"internal/config", "internal/confine", "internal/ethtool", "internal/memory",
-		"internal/microarch", "internal/netdev", "internal/state", "internal/thread", "internal/transmitter",
-		"internal/units", "cells/headroom", "pmd/afxdp"},
-	"internal/dcbx/dcbxtest":  {},
-	"internal/fcoe/snooptest": {"internal/frame"},
-	"internal/control": {"internal/budget", "internal/config", "internal/dataplane", "internal/bridge",
-		"internal/dcbx", "internal/discovery", "internal/drop", "internal/fcoe", "internal/fcoe/fsb",
-		"internal/fcoe/snoop", "internal/fcoe/store", "internal/frame", "internal/gaps", "internal/lldp",
-		"internal/memory", "internal/params", "internal/punt", "internal/state", "internal/tap", "internal/thread",
-		"internal/transmitter", "internal/turns", "internal/umem", "internal/units", "ring", "cells", "pfc", "sched",
-		"pmd", "pmd/afxdp"},
-	"internal/params": {"internal/bridge", "internal/budget", "internal/config", "internal/dataplane", "internal/frame",
-		"internal/punt", "internal/umem", "cells", "pfc", "sched"},
-	"internal/console":     {"internal/config", "internal/control", "internal/seats", "internal/state"},
-	"internal/metrics":     {"internal/drop", "internal/fcoe/snoop", "internal/seats", "internal/state"},
-	"internal/systemd":     {"internal/state"},
-	"internal/screen":      {"internal/prose", "internal/state"},
-	"internal/show":        {"internal/prose", "internal/screen", "internal/state", "internal/units"},
-	"internal/state":       {},
-	"internal/seats":       {},
-	"internal/netdev":      {},
-	"internal/drop":        {},
-	"internal/gaps":        {},
-	"internal/punt":        {"ring", "internal/frame"},
-	"internal/tap":         {"pfc", "ring", "internal/drop", "internal/umem"},
-	"internal/tshark":      {},
-	"internal/turns":       {},
-	"internal/umem":        {},
-	"internal/units":       {},
-	"internal/prose":       {},
-	"internal/ownfile":     {},
-	"internal/thread":      {},
-	"internal/xdprun":      {"internal/ethtool", "internal/thread"},
-	"internal/transmitter": {"pmd", "ring", "internal/netdev", "internal/xdprun"},
-	"internal/cli":         {"internal/config", "internal/console", "internal/microarch", "internal/units"},
-	"internal/loopgap": {
-		"cells", "pfc", "pmd", "pmd/mem", "sched", "internal/bridge", "internal/dataplane", "internal/frame",
-		"internal/gaps", "internal/umem",
-	},
-	"examples":   {},
-	"cmd/sluice": {"*"},
-
-	"bench": {"bench/figure", "internal/config", "internal/microarch", "internal/ownfile",
-		"internal/prose", "internal/thread"},
-	"bench/fc":               {"bench/host/line", "internal/fcoe", "internal/frame", "pfc", "pmd"},
-	"bench/netns":            {"internal/ethtool"},
-	"bench/figure":           {},
-	"bench/mutants":          {},
-	"bench/figure/lossless":  {"bench/figure", "bench/sim", "cells/headroom", "internal/ownfile"},
-	"bench/host":             {"bench/host/line", "pmd", "internal/dcbx", "internal/frame", "internal/lldp", "pfc"},
-	"bench/host/line":        {"pmd", "internal/frame"},
-	"bench/host/live":        {"bench/netns", "internal/frame", "internal/xdprun"},
-	"bench/host/xdp":         {"bench/host", "internal/thread", "internal/umem", "pmd/afxdp"},
-	"bench/rig":              {"bench/netns", "bench/rig/agent", "bench/rig/protocol", "internal/frame"},
-	"bench/rig/agent":        {"bench/rig/protocol"},
-	"bench/rig/agent/init":   {"bench/rig/agent"},
-	"bench/rig/protocol":     {},
-	"bench/rig/rigtest":      {"bench/rig", "internal/state"},
-	"bench/roce":             {"bench/netns", "bench/rig", "internal/config", "internal/state"},
-	"bench/sim":              {"*", "bench/host"},
-	"bench/sim/adversary":    {"*"},
-	"bench/bed":              {"*", "bench", "bench/host/live", "bench/netns"},
-	"bench/scenario/virtual": {"*", "bench", "bench/host", "bench/sim"},
-	"bench/scenario/memory":  {"*", "bench", "bench/bed", "bench/host", "bench/sim"},
-	"bench/scenario/veth":    {"*", "bench", "bench/bed", "bench/host/live", "bench/netns"},
-	"bench/scenario": {
-		"bench", "bench/scenario/memory", "bench/scenario/veth", "bench/scenario/virtual",
-	},
-	"bench/benchtest": {"bench", "bench/netns", "internal/config", "internal/control"},
-	"bench/program":   {"bench/netns", "internal/config", "internal/console", "internal/state", "pmd/afxdp"},
-	"bench/lldppeer":  {"bench/netns", "bench/program"},
-	"cmd/sluice-lab": {
-		"*", "bench", "bench/bed", "bench/fc", "bench/figure/lossless", "bench/host", "bench/host/live",
-		"bench/host/xdp", "bench/netns", "bench/rig/agent", "bench/roce", "bench/scenario", "bench/sim",
-		"bench/sim/adversary",
-	},
-}
-
 // mayAskForTime lists the only code, outside cmd and real-time measurements, that may read a clock:
 // the loop itself, and code that waits for the kernel or for people. Engines get the time as an
 // argument.
@@ -212,24 +88,79 @@ func (s source) imports() (paths []string) {
 	return paths
 }
 
-func TestImportsFollowTheTable(t *testing.T) {
+// everySwitchPackage is how the tables of package dependencies name all packages of the switch.
+const everySwitchPackage = "the switch"
+
+// dependencies reads the tables of docs/architecture.md (Package dependencies): which groups of
+// packages each group may import. A group is a directory with what lies below it, apart from groups
+// that are listed themselves.
+func dependencies(t *testing.T) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Package dependencies\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	allowed := map[string][]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(.*)` \\| (.*) \\|$").FindAllStringSubmatch(section, -1) {
+		rest, all := strings.CutPrefix(row[2], everySwitchPackage)
+		imports := strings.FieldsFunc(rest, func(r rune) bool { return strings.ContainsRune("`–, ", r) })
+		if all {
+			imports = append(imports, everySwitchPackage)
+		}
+		for _, group := range strings.Fields(row[1]) {
+			allowed[group] = imports
+		}
+	}
+	return allowed
+}
+
+// groupOf returns the group of a package: the longest listed directory that has it.
+func groupOf(pkg string, groups map[string][]string) string {
+	for ; pkg != "."; pkg = path.Dir(pkg) {
+		if _, listed := groups[pkg]; listed {
+			return pkg
+		}
+	}
+	return ""
+}
+
+// TestImportsFollowTheTables: packages import what the tables allow, and the tables allow nothing
+// that no package needs. Tests may import any package.
+func TestImportsFollowTheTables(t *testing.T) {
+	allowed, used := dependencies(t), map[[2]string]bool{}
 	for _, s := range sources(t) {
 		if s.test || s.pkg == "." {
 			continue
 		}
-		allowed, known := mayImport[s.pkg]
-		if !known {
-			t.Errorf("%s: package %s is not in the table of package dependencies: say in docs/architecture.md what it "+
-				"is for, then list it here", s.path, s.pkg)
-			continue
+		group := groupOf(s.pkg, allowed)
+		if group == "" {
+			t.Errorf("%s: package %s is not in the tables of docs/architecture.md: list it, and say what it is for",
+				s.path, s.pkg)
 		}
+		used[[2]string{group}] = true
 		for _, i := range s.imports() {
 			of, ours := strings.CutPrefix(i, "sluice/")
-			if !ours || slices.Contains(allowed, of) {
+			to := groupOf(of, allowed)
+			if !ours || to == group {
 				continue
 			}
-			if !slices.Contains(allowed, "*") || strings.HasPrefix(of, "cmd/") || strings.HasPrefix(of+"/", "bench/") {
-				t.Errorf("%s: %s may not import %s", s.path, s.pkg, of)
+			used[[2]string{group, to}] = true
+			all := slices.Contains(allowed[group], everySwitchPackage) && !strings.HasPrefix(of, "cmd/") &&
+				!strings.HasPrefix(of+"/", "bench/")
+			if !all && !slices.Contains(allowed[group], to) {
+				t.Errorf("%s: %s may not import %s", s.path, group, of)
+			}
+		}
+	}
+	for group, imports := range allowed {
+		if !used[[2]string{group}] {
+			t.Errorf("docs/architecture.md: there is no package %s", group)
+		}
+		for _, to := range imports {
+			if to != everySwitchPackage && !used[[2]string{group, to}] {
+				t.Errorf("docs/architecture.md: %s does not import %s", group, to)
 			}
 		}
 	}
