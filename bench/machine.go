@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/microarch"
+	"sluice/internal/linux/microarch"
 )
 
 // Machine describes what the figures depend on.

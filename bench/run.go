@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"sluice/internal/thread"
+	"sluice/internal/linux/thread"
 )
 
 // ErrOneCPU is why a process that may use only one CPU leaves something out.

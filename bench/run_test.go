@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/thread"
+	"sluice/internal/linux/thread"
 )
 
 // counting returns subjects that record their turn and measure how many turns there were.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"sluice/internal/ownfile"
+	"sluice/internal/linux/ownfile"
 )
 
 // Save writes the report to an existing directory: NAME.json, NAME.md, and NAME-PLOT.svg for each

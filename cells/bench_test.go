@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"sluice/internal/umem"
+	"sluice/internal/linux/umem"
 )
 
 const benchFrames = 4096

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"sluice/internal/umem"
+	"sluice/internal/linux/umem"
 )
 
 // onePort returns a manager of one port with group 3 as given; all others are lossy and admit

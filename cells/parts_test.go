@@ -5,7 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"sluice/internal/umem"
+	"sluice/internal/linux/umem"
 )
 
 // partSizes is how many bytes of a frame lie in a buffer of 2048 bytes, and in one of 4096 if the

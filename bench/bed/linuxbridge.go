@@ -8,8 +8,8 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"sluice/bench/netns"
-	"sluice/internal/ethtool"
-	"sluice/internal/netdev"
+	"sluice/internal/linux/ethtool"
+	"sluice/internal/linux/netdev"
 )
 
 // LinuxBridge is the kernel's own switch: a bridge device with the site's devices as ports and

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/host/live"
-	"sluice/internal/thread"
+	"sluice/internal/linux/thread"
 	"sluice/internal/xdprun"
 )
 

@@ -3,7 +3,7 @@ package bed
 import (
 	"time"
 
-	"sluice/internal/thread"
+	"sluice/internal/linux/thread"
 )
 
 // Waited returns how long the calling thread, which must be locked, has been ready to run without a

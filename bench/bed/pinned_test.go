@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/thread"
+	"sluice/internal/linux/thread"
 )
 
 // TestWaitedGrows: two threads that share a CPU wait for each other.

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
-	"sluice/internal/thread"
+	"sluice/internal/linux/thread"
 )
 
 // Process is a program running in a namespace.

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/thread"
+	"sluice/internal/linux/thread"
 )
 
 // RTERing identifies a figure of DPDK's ring_perf_autotest.

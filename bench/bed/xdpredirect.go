@@ -11,7 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/netdev"
+	"sluice/internal/linux/netdev"
 )
 
 // XDPRedirect is the fastest forwarding that the kernel can do between two devices: an XDP program

@@ -10,7 +10,7 @@ import (
 	"sluice/internal/bridge"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
-	"sluice/internal/umem"
+	"sluice/internal/linux/umem"
 	"sluice/pfc"
 	"sluice/sched"
 )

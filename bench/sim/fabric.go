@@ -15,7 +15,7 @@ import (
 	"sluice/bench/host"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
-	"sluice/internal/umem"
+	"sluice/internal/linux/umem"
 	"sluice/pfc"
 	"sluice/pmd"
 	"sluice/pmd/mem"

@@ -2,8 +2,8 @@ package sim
 
 import (
 	"sluice/internal/config"
+	"sluice/internal/linux/umem"
 	"sluice/internal/params"
-	"sluice/internal/umem"
 )
 
 // AddConfigured adds a switch built from a configuration, as control does. The fabric owns its

@@ -12,7 +12,7 @@ import (
 	"sluice/bench/host/live"
 	"sluice/bench/host/xdp"
 	"sluice/internal/frame"
-	"sluice/internal/thread"
+	"sluice/internal/linux/thread"
 )
 
 const (

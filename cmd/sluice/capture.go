@@ -13,7 +13,7 @@ import (
 	"sluice/internal/capture"
 	"sluice/internal/cli"
 	"sluice/internal/console"
-	"sluice/internal/ownfile"
+	"sluice/internal/linux/ownfile"
 )
 
 // captureOptions are the flags of capture.

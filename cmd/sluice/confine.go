@@ -12,8 +12,8 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"sluice/internal/config"
-	"sluice/internal/confine"
 	"sluice/internal/control"
+	"sluice/internal/linux/confine"
 	"sluice/internal/memory"
 	"sluice/pmd/afxdp"
 )

@@ -16,7 +16,7 @@ import (
 	"sluice/bench/netns"
 	"sluice/bench/program"
 	"sluice/internal/cli"
-	"sluice/internal/confine"
+	"sluice/internal/linux/confine"
 	"sluice/pmd/afxdp"
 )
 

@@ -13,8 +13,8 @@ import (
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
 	"sluice/internal/gaps"
+	"sluice/internal/linux/thread"
 	"sluice/internal/loopgap"
-	"sluice/internal/thread"
 )
 
 // allMethods is the value of --method that compares all methods.

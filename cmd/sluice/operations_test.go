@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/config"
-	"sluice/internal/confine"
 	"sluice/internal/control"
 	"sluice/internal/drop"
+	"sluice/internal/linux/confine"
 )
 
 // read returns a file of the project, by its path from the root.

@@ -10,8 +10,8 @@ import (
 	"sluice/bench/program"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/linux/umem"
 	"sluice/internal/params"
-	"sluice/internal/umem"
 	"sluice/pmd/mem"
 )
 

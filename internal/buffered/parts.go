@@ -3,7 +3,7 @@ package buffered
 import (
 	"math/bits"
 
-	"sluice/internal/umem"
+	"sluice/internal/linux/umem"
 	"sluice/pmd"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"sluice/internal/umem"
+	"sluice/internal/linux/umem"
 	"sluice/pmd"
 )
 

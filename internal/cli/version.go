@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/microarch"
+	"sluice/internal/linux/microarch"
 )
 
 // Version returns the command that prints a program's version and the processor level it was built

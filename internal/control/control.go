@@ -21,12 +21,12 @@ import (
 	"sluice/internal/dataplane"
 	"sluice/internal/discovery"
 	"sluice/internal/fcoe/fsb"
+	"sluice/internal/linux/umem"
 	"sluice/internal/memory"
 	"sluice/internal/params"
 	"sluice/internal/state"
 	"sluice/internal/tap"
 	"sluice/internal/transmitter"
-	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/pmd/afxdp"
 )

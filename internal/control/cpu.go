@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"sluice/internal/config"
-	"sluice/internal/thread"
+	"sluice/internal/linux/thread"
 )
 
 // workerCPUs returns the CPU of each worker: those of the configuration or, by default, the last

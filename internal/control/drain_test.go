@@ -9,7 +9,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/internal/discovery"
-	"sluice/internal/umem"
+	"sluice/internal/linux/umem"
 	"sluice/sched"
 )
 

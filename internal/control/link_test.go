@@ -10,8 +10,8 @@ import (
 	"sluice/internal/config/configtest"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
+	"sluice/internal/linux/umem"
 	"sluice/internal/params"
-	"sluice/internal/umem"
 	"sluice/pfc"
 	"sluice/pmd/mem"
 )

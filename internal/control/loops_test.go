@@ -10,7 +10,7 @@ import (
 	"sluice/bench/netns"
 	"sluice/internal/config"
 	"sluice/internal/config/configtest"
-	"sluice/internal/ethtool"
+	"sluice/internal/linux/ethtool"
 	"sluice/internal/state"
 	"sluice/pmd/afxdp"
 )

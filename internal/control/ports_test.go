@@ -17,7 +17,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/config/configtest"
 	"sluice/internal/dataplane"
-	"sluice/internal/ethtool"
+	"sluice/internal/linux/ethtool"
 	"sluice/internal/state"
 	"sluice/pmd/afxdp"
 )

@@ -10,8 +10,8 @@ import (
 	"sluice/internal/dataplane"
 	"sluice/internal/drop"
 	"sluice/internal/gaps"
+	"sluice/internal/linux/thread"
 	"sluice/internal/state"
-	"sluice/internal/thread"
 	"sluice/pfc"
 )
 

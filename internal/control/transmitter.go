@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"sluice/internal/config"
-	"sluice/internal/thread"
+	"sluice/internal/linux/thread"
+	"sluice/internal/linux/umem"
 	"sluice/internal/transmitter"
 	"sluice/internal/turns"
-	"sluice/internal/umem"
 )
 
 // mostTransmitted is how many ports a transmitter has room for, so that a reload can add some.

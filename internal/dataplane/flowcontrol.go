@@ -1,8 +1,8 @@
 package dataplane
 
 import (
+	"sluice/internal/linux/umem"
 	"sluice/internal/tap"
-	"sluice/internal/umem"
 	"sluice/pfc"
 )
 

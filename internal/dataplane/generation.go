@@ -9,7 +9,7 @@ import (
 	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/budget"
-	"sluice/internal/umem"
+	"sluice/internal/linux/umem"
 	"sluice/pmd"
 	"sluice/sched"
 )

@@ -3,8 +3,8 @@ package dataplane
 import (
 	"sluice/internal/buffered"
 	"sluice/internal/frame"
+	"sluice/internal/linux/umem"
 	"sluice/internal/punt"
-	"sluice/internal/umem"
 	"sluice/pmd"
 )
 

@@ -11,7 +11,7 @@ import (
 	"sluice/internal/bridge"
 	"sluice/internal/budget"
 	"sluice/internal/drop"
-	"sluice/internal/umem"
+	"sluice/internal/linux/umem"
 	"sluice/pfc"
 	"sluice/pmd"
 	"sluice/pmd/mem"

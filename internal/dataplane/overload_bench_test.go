@@ -6,7 +6,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/bridge"
-	"sluice/internal/umem"
+	"sluice/internal/linux/umem"
 	"sluice/pmd"
 	"sluice/pmd/mem"
 	"sluice/sched"

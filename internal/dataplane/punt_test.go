@@ -13,8 +13,8 @@ import (
 	"sluice/internal/bridge"
 	"sluice/internal/drop"
 	"sluice/internal/frame"
+	"sluice/internal/linux/umem"
 	"sluice/internal/punt"
-	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/pmd/mem"
 )

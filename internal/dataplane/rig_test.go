@@ -7,7 +7,7 @@ import (
 	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/frame"
-	"sluice/internal/umem"
+	"sluice/internal/linux/umem"
 	"sluice/pfc"
 	"sluice/pmd"
 	"sluice/pmd/mem"

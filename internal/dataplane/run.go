@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/thread"
+	"sluice/internal/linux/thread"
 	"sluice/internal/turns"
 )
 

@@ -7,7 +7,7 @@ import (
 	"sluice/cells"
 	"sluice/internal/bridge"
 	"sluice/internal/drop"
-	"sluice/internal/umem"
+	"sluice/internal/linux/umem"
 	"sluice/pfc"
 )
 

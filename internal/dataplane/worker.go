@@ -12,9 +12,9 @@ import (
 	"sluice/internal/counters"
 	"sluice/internal/gaps"
 	"sluice/internal/handoff"
+	"sluice/internal/linux/umem"
 	"sluice/internal/punt"
 	"sluice/internal/turns"
-	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/sched"
 )

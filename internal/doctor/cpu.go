@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/microarch"
+	"sluice/internal/linux/microarch"
 )
 
 // cpuDirectory is the kernel's directory of CPUs.

@@ -14,8 +14,8 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/ethtool"
-	"sluice/internal/netdev"
+	"sluice/internal/linux/ethtool"
+	"sluice/internal/linux/netdev"
 	"sluice/pmd/afxdp"
 )
 

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
-	"sluice/internal/ethtool"
-	"sluice/internal/netdev"
+	"sluice/internal/linux/ethtool"
+	"sluice/internal/linux/netdev"
 	"sluice/internal/state"
 	"sluice/pmd/afxdp"
 )

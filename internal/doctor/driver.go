@@ -5,7 +5,7 @@ import (
 	"os"
 
 	"sluice/internal/config"
-	"sluice/internal/netdev"
+	"sluice/internal/linux/netdev"
 	"sluice/pmd/afxdp"
 )
 

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/internal/config"
-	"sluice/internal/netdev"
+	"sluice/internal/linux/netdev"
 	"sluice/internal/params"
 	"sluice/internal/state"
 )

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/microarch"
-	"sluice/internal/thread"
+	"sluice/internal/linux/microarch"
+	"sluice/internal/linux/thread"
 	"sluice/pmd/afxdp"
 )
 

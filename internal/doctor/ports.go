@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"sluice/internal/config"
-	"sluice/internal/netdev"
+	"sluice/internal/linux/netdev"
 	"sluice/internal/state"
 	"sluice/internal/units"
 	"sluice/pmd/afxdp"

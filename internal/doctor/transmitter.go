@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
+	"sluice/internal/linux/netdev"
+	"sluice/internal/linux/thread"
 	"sluice/internal/memory"
-	"sluice/internal/netdev"
-	"sluice/internal/thread"
 	"sluice/internal/transmitter"
 	"sluice/pmd/afxdp"
 )

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/netdev"
+	"sluice/internal/linux/netdev"
 )
 
 // transmitted is twoPorts with a transmitter.

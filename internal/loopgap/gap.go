@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/gaps"
-	"sluice/internal/umem"
+	"sluice/internal/linux/umem"
 )
 
 // Measure runs a worker on one CPU for length, or until ctx is done, and returns the gaps between

@@ -11,8 +11,8 @@ import (
 	"sluice/internal/budget"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/linux/umem"
 	"sluice/internal/punt"
-	"sluice/internal/umem"
 	"sluice/pfc"
 )
 

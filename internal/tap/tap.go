@@ -8,7 +8,7 @@ import (
 	"reflect"
 
 	"sluice/internal/drop"
-	"sluice/internal/umem"
+	"sluice/internal/linux/umem"
 	"sluice/pfc"
 	"sluice/ring"
 )

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"sluice/internal/netdev"
+	"sluice/internal/linux/netdev"
 	"sluice/internal/xdprun"
 	"sluice/pmd"
 	"sluice/ring"

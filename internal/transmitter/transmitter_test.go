@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
-	"sluice/internal/thread"
+	"sluice/internal/linux/thread"
 	"sluice/internal/xdprun"
 )
 

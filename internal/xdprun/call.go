@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/thread"
+	"sluice/internal/linux/thread"
 )
 
 // call is a thread that sits in a system call and repeats it when it ends.

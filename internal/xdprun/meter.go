@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"sluice/internal/ethtool"
+	"sluice/internal/linux/ethtool"
 )
 
 // Meter reads a device's counters of frames that programs send through it (ndo_xdp_xmit). It looks

@@ -17,7 +17,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/thread"
+	"sluice/internal/linux/thread"
 )
 
 // Params holds the parameters of a Runner.

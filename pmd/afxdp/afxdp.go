@@ -62,7 +62,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/netdev"
+	"sluice/internal/linux/netdev"
 	"sluice/internal/transmitter"
 	"sluice/pmd"
 )

@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/bench/netns"
-	"sluice/internal/ethtool"
+	"sluice/internal/linux/ethtool"
 	"sluice/internal/transmitter"
 	"sluice/pmd"
 )

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/netdev"
+	"sluice/internal/linux/netdev"
 	"sluice/pmd"
 )
 

@@ -8,8 +8,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
 
-	"sluice/internal/ethtool"
-	"sluice/internal/netdev"
+	"sluice/internal/linux/ethtool"
+	"sluice/internal/linux/netdev"
 	"sluice/pmd"
 )
 

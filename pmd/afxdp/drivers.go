@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/netdev"
+	"sluice/internal/linux/netdev"
 )
 
 // Traits are what is known of a driver and its devices beyond what the kernel reports of a device:

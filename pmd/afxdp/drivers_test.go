@@ -10,7 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/netdev"
+	"sluice/internal/linux/netdev"
 )
 
 // TestRedirects: a driver that runs programs but loses what they redirect is known by its features,

@@ -10,7 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"sluice/bench/netns"
-	"sluice/internal/ethtool"
+	"sluice/internal/linux/ethtool"
 )
 
 // spoilers change each setting of a device that an open port keeps.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"sluice/internal/ethtool"
+	"sluice/internal/linux/ethtool"
 )
 
 // pauser is the part of *ethtool.Socket that reads and writes a device's own PAUSE settings.

@@ -3,7 +3,7 @@ package afxdp
 import (
 	"slices"
 
-	"sluice/internal/ethtool"
+	"sluice/internal/linux/ethtool"
 )
 
 // hardware is the kind of a device that was not created by a request to the kernel. Other devices

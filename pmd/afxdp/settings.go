@@ -11,7 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/ethtool"
+	"sluice/internal/linux/ethtool"
 )
 
 // Options are optional parts of Prepare.

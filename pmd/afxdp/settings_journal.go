@@ -13,7 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/ethtool"
+	"sluice/internal/linux/ethtool"
 )
 
 const (

@@ -9,8 +9,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/ethtool"
-	"sluice/internal/netdev"
+	"sluice/internal/linux/ethtool"
+	"sluice/internal/linux/netdev"
 )
 
 // harmful returns the harmful offloads of a device that are in a state, sorted. It returns none if

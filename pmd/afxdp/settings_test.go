@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
-	"sluice/internal/ethtool"
+	"sluice/internal/linux/ethtool"
 	"sluice/internal/transmitter"
 )
 

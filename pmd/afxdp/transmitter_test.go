@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
-	"sluice/internal/netdev"
-	"sluice/internal/thread"
+	"sluice/internal/linux/netdev"
+	"sluice/internal/linux/thread"
 	"sluice/internal/transmitter"
 	"sluice/internal/xdprun"
 	"sluice/pmd"

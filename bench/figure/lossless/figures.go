@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"sluice/bench/figure"
-	"sluice/internal/ownfile"
+	"sluice/internal/linux/ownfile"
 )
 
 // figures lists all figures, in the order of docs/lossless.md.

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
-	"sluice/internal/ethtool"
 	"sluice/internal/frame"
+	"sluice/internal/linux/ethtool"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/host"
-	"sluice/internal/thread"
-	"sluice/internal/umem"
+	"sluice/internal/linux/thread"
+	"sluice/internal/linux/umem"
 	"sluice/pmd/afxdp"
 )
 

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"sluice/internal/dataplane"
+	"sluice/internal/linux/umem"
 	"sluice/internal/loopgap"
 	"sluice/internal/tap"
-	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/pmd/mem"
 )

@@ -7,8 +7,8 @@ import (
 	"sluice/internal/bridge"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
+	"sluice/internal/linux/umem"
 	"sluice/internal/loopgap"
-	"sluice/internal/umem"
 )
 
 // BenchmarkPipelineFCoE compares, like BenchmarkPipelineSubscribed, a switch with an FCoE VLAN and

@@ -11,9 +11,9 @@ import (
 	"sluice/internal/fcoe/fsb"
 	"sluice/internal/fcoe/snoop"
 	"sluice/internal/frame"
+	"sluice/internal/linux/umem"
 	"sluice/internal/loopgap"
 	"sluice/internal/punt"
-	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/pmd/mem"
 )

@@ -16,11 +16,11 @@ import (
 	"sluice/internal/dcbx"
 	"sluice/internal/discovery"
 	"sluice/internal/drop"
+	"sluice/internal/linux/thread"
+	"sluice/internal/linux/umem"
 	"sluice/internal/lldp"
 	"sluice/internal/loopgap"
 	"sluice/internal/punt"
-	"sluice/internal/thread"
-	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/pmd/mem"
 )

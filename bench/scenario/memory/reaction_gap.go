@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench"
+	"sluice/internal/linux/thread"
+	"sluice/internal/linux/umem"
 	"sluice/internal/loopgap"
-	"sluice/internal/thread"
-	"sluice/internal/umem"
 )
 
 // longGap is the minimum length of a loop gap whose cause is determined, ns.

@@ -10,8 +10,8 @@ import (
 	"sluice/bench/benchtest"
 	"sluice/bench/sim"
 	"sluice/internal/dataplane"
-	"sluice/internal/thread"
-	"sluice/internal/umem"
+	"sluice/internal/linux/thread"
+	"sluice/internal/linux/umem"
 	"sluice/pmd"
 	"sluice/pmd/mem"
 )

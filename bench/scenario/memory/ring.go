@@ -11,7 +11,7 @@ import (
 
 	"sluice/bench"
 	"sluice/bench/bed"
-	"sluice/internal/thread"
+	"sluice/internal/linux/thread"
 	"sluice/pmd"
 	"sluice/ring"
 )

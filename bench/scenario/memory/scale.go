@@ -11,9 +11,9 @@ import (
 	"sluice/bench"
 	"sluice/bench/bed"
 	"sluice/internal/dataplane"
+	"sluice/internal/linux/thread"
+	"sluice/internal/linux/umem"
 	"sluice/internal/loopgap"
-	"sluice/internal/thread"
-	"sluice/internal/umem"
 )
 
 // Scale is the cost of a frame with more ports, addresses and workers.

@@ -9,8 +9,8 @@ import (
 
 	"sluice/bench"
 	"sluice/internal/frame"
+	"sluice/internal/linux/thread"
 	"sluice/internal/prose"
-	"sluice/internal/thread"
 	"sluice/sched"
 )
 

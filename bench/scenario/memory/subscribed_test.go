@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"sluice/internal/dataplane"
+	"sluice/internal/linux/umem"
 	"sluice/internal/loopgap"
 	"sluice/internal/punt"
-	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/pmd/mem"
 )

@@ -18,7 +18,7 @@ import (
 	"sluice/bench/bed"
 	"sluice/bench/netns"
 	"sluice/internal/console"
-	"sluice/internal/thread"
+	"sluice/internal/linux/thread"
 )
 
 // Operate is the cost, for a switch's traffic, of monitoring and reloading it.

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/bed"
-	"sluice/internal/thread"
+	"sluice/internal/linux/thread"
+	"sluice/internal/linux/umem"
 	"sluice/internal/transmitter"
-	"sluice/internal/umem"
 	"sluice/pmd"
 	"sluice/pmd/afxdp"
 )

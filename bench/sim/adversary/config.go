@@ -10,8 +10,8 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
+	"sluice/internal/linux/umem"
 	"sluice/internal/params"
-	"sluice/internal/umem"
 )
 
 // drawn is a random configuration that the switch accepts, with the values computed from it.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"sluice/internal/config"
-	"sluice/internal/umem"
+	"sluice/internal/linux/umem"
 )
 
 // Parse returns the configuration of a text, which must be valid. Errors call its file test.yaml.

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
-	"sluice/internal/ethtool"
+	"sluice/internal/linux/ethtool"
 )
 
 const device, queues = "veth0", 3

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"sluice/bench/netns"
-	"sluice/internal/ethtool"
+	"sluice/internal/linux/ethtool"
 )
 
 // TestVeth queries a veth device while its peer's GRO is turned on and off, and gives it a thread.
