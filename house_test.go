@@ -21,7 +21,7 @@ import (
 // argument.
 var mayAskForTime = []string{"internal/dataplane/run.go", "internal/control/", "internal/console/", "internal/journal/",
 	"internal/metrics/", "internal/seats/",
-	"internal/systemd/", "internal/capture/", "internal/cli/", "internal/loopgap/gap.go", "internal/xdprun/",
+	"internal/systemd/", "internal/capture/", "internal/cli/", "internal/loopgap/gap.go", "pmd/xdprun/",
 	"pmd/afxdp/linkwatcher.go",
 	"bench/netns/", "bench/host/live/pauses.go", "bench/host/xdp/", "bench/bed/", "bench/lldppeer/", "bench/program/",
 	"bench/rig/", "bench/roce/",

@@ -11,7 +11,7 @@ import (
 
 	"sluice/bench/host/live"
 	"sluice/internal/linux/thread"
-	"sluice/internal/xdprun"
+	"sluice/pmd/xdprun"
 )
 
 // sender sends the streams of a bed; its methods are those of live.Generator.

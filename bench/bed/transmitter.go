@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sluice/bench"
-	"sluice/internal/transmitter"
+	"sluice/pmd/transmitter"
 )
 
 // TransmitterSluice is `sluice run` with the transmitter (package transmitter). It records when the

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"sluice/internal/config"
-	"sluice/internal/transmitter"
 	"sluice/pmd/afxdp"
+	"sluice/pmd/transmitter"
 )
 
 // addParts notes what a port can't do because of the length of its frames, as far as that does not

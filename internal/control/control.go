@@ -26,9 +26,9 @@ import (
 	"sluice/internal/params"
 	"sluice/internal/state"
 	"sluice/internal/tap"
-	"sluice/internal/transmitter"
 	"sluice/pmd"
 	"sluice/pmd/afxdp"
+	"sluice/pmd/transmitter"
 )
 
 const (

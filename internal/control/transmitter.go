@@ -9,8 +9,8 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/linux/thread"
 	"sluice/internal/linux/umem"
-	"sluice/internal/transmitter"
 	"sluice/internal/turns"
+	"sluice/pmd/transmitter"
 )
 
 // mostTransmitted is how many ports a transmitter has room for, so that a reload can add some.

@@ -12,12 +12,12 @@ import (
 	"sluice/internal/linux/netdev"
 	"sluice/internal/linux/thread"
 	"sluice/internal/memory"
-	"sluice/internal/transmitter"
 	"sluice/pmd/afxdp"
+	"sluice/pmd/transmitter"
 )
 
 // Checks of the transmitter, which sends the ports' frames where sockets would copy them
-// (docs/architecture.md, internal/transmitter).
+// (docs/architecture.md, pmd/transmitter).
 
 // Beginnings of findings.
 const (

@@ -63,8 +63,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/linux/netdev"
-	"sluice/internal/transmitter"
 	"sluice/pmd"
+	"sluice/pmd/transmitter"
 )
 
 // Mode is how frames get from the device into the memory.

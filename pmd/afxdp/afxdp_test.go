@@ -19,8 +19,8 @@ import (
 
 	"sluice/bench/netns"
 	"sluice/internal/linux/ethtool"
-	"sluice/internal/transmitter"
 	"sluice/pmd"
+	"sluice/pmd/transmitter"
 )
 
 // txEngine is the sender in the tests of ports: -tx resident runs all of them with the transmitter.

@@ -16,8 +16,8 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/bench/netns"
-	"sluice/internal/transmitter"
 	"sluice/pmd"
+	"sluice/pmd/transmitter"
 )
 
 const (

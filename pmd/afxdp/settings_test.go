@@ -22,7 +22,7 @@ import (
 
 	"sluice/bench/netns"
 	"sluice/internal/linux/ethtool"
-	"sluice/internal/transmitter"
+	"sluice/pmd/transmitter"
 )
 
 // snapshot holds all settings that Prepare may change, and more.

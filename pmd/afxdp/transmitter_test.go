@@ -17,9 +17,9 @@ import (
 	"sluice/bench/netns"
 	"sluice/internal/linux/netdev"
 	"sluice/internal/linux/thread"
-	"sluice/internal/transmitter"
-	"sluice/internal/xdprun"
 	"sluice/pmd"
+	"sluice/pmd/transmitter"
+	"sluice/pmd/xdprun"
 )
 
 func setMTU(t testing.TB, n *netns.Namespace, device string, mtu int) {

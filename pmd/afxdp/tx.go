@@ -1,7 +1,7 @@
 package afxdp
 
 import (
-	"sluice/internal/transmitter"
+	"sluice/pmd/transmitter"
 )
 
 // The senders, as named in the configuration.

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
-	"sluice/internal/xdprun"
 	"sluice/pfc"
+	"sluice/pmd/xdprun"
 )
 
 // sending describes how to send.

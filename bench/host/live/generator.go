@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"sluice/bench/netns"
-	"sluice/internal/xdprun"
+	"sluice/pmd/xdprun"
 )
 
 // GeneratorParams describes a generator.

@@ -6,7 +6,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 
-	"sluice/internal/xdprun"
+	"sluice/pmd/xdprun"
 )
 
 // A flow's record, in words. Start writes it, except where noted.

@@ -11,7 +11,7 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 
-	"sluice/internal/xdprun"
+	"sluice/pmd/xdprun"
 )
 
 // stillGenerator is a generator without a thread: its program runs when make is called.

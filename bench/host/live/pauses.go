@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/xdprun"
+	"sluice/pmd/xdprun"
 )
 
 // Pauses are the pauses of a generator's ports, by port and priority. The sinks on the ports'

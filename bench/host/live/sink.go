@@ -10,7 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"sluice/bench/netns"
-	"sluice/internal/xdprun"
+	"sluice/pmd/xdprun"
 )
 
 // SinkParams describes a sink. The zero value counts 64 flows and ignores PFC.

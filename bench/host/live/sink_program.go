@@ -6,7 +6,7 @@ import (
 
 	"github.com/cilium/ebpf/asm"
 
-	"sluice/internal/xdprun"
+	"sluice/pmd/xdprun"
 )
 
 // The sink's memory, in words: the number of the active bank, the priorities that honour PFC, and

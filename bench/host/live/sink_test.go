@@ -11,8 +11,8 @@ import (
 
 	"sluice/bench/netns"
 	"sluice/internal/frame"
-	"sluice/internal/xdprun"
 	"sluice/pfc"
+	"sluice/pmd/xdprun"
 )
 
 // testFrame returns a frame as a generator sends it.

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 
 	"sluice/internal/frame"
-	"sluice/internal/xdprun"
+	"sluice/pmd/xdprun"
 )
 
 // A test frame has the EtherType and stamp of package host (see its testframe.go). After the

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
-	"sluice/internal/xdprun"
+	"sluice/pmd/xdprun"
 )
 
 // TestEveryFrameIsAccountedFor sends as fast as possible through two devices. Every frame has

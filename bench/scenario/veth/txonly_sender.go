@@ -13,9 +13,9 @@ import (
 	"sluice/bench/bed"
 	"sluice/internal/linux/thread"
 	"sluice/internal/linux/umem"
-	"sluice/internal/transmitter"
 	"sluice/pmd"
 	"sluice/pmd/afxdp"
+	"sluice/pmd/transmitter"
 )
 
 // memorySender sends frames from memory through a port of pmd/afxdp as fast as the port takes them.

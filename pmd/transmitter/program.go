@@ -6,7 +6,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 
-	"sluice/internal/xdprun"
+	"sluice/pmd/xdprun"
 )
 
 // The program runs once per frame that the kernel makes. The frame becomes the next frame of the

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 
 	"sluice/internal/linux/netdev"
-	"sluice/internal/xdprun"
 	"sluice/pmd"
+	"sluice/pmd/xdprun"
 	"sluice/ring"
 )
 

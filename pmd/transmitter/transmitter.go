@@ -42,7 +42,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/xdprun"
+	"sluice/pmd/xdprun"
 )
 
 // Params holds the parameters of a transmitter.

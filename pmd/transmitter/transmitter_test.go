@@ -12,7 +12,7 @@ import (
 
 	"sluice/bench/netns"
 	"sluice/internal/linux/thread"
-	"sluice/internal/xdprun"
+	"sluice/pmd/xdprun"
 )
 
 // Sending ports are tested with their driver: pmd/afxdp.

@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/xdprun"
+	"sluice/pmd/xdprun"
 )
 
 // A bell lets a program wake a thread that waits for it. It is a BPF ring buffer
