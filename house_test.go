@@ -19,13 +19,12 @@ import (
 // mayAskForTime lists the only code, outside cmd and real-time measurements, that may read a clock:
 // the loop itself, and code that waits for the kernel or for people. Engines get the time as an
 // argument.
-var mayAskForTime = []string{"internal/dataplane/run.go", "internal/control/", "internal/console/", "internal/journal/",
-	"internal/metrics/", "internal/seats/",
-	"internal/systemd/", "internal/capture/", "internal/cli/", "internal/loopgap/gap.go", "pmd/xdprun/",
-	"pmd/afxdp/linkwatcher.go",
-	"bench/netns/", "bench/host/live/pauses.go", "bench/host/xdp/", "bench/bed/", "bench/lldppeer/", "bench/program/",
-	"bench/rig/", "bench/roce/",
-	"bench/scenario/memory/", "bench/scenario/veth/"}
+var mayAskForTime = []string{
+	"internal/cli/", "internal/control/", "internal/dataplane/run.go", "internal/loopgap/gap.go", "internal/report/",
+	"pmd/afxdp/linkwatcher.go", "pmd/xdprun/",
+	"bench/bed/", "bench/host/live/pauses.go", "bench/host/xdp/", "bench/lldppeer/", "bench/netns/", "bench/program/",
+	"bench/rig/", "bench/roce/", "bench/scenario/memory/", "bench/scenario/veth/",
+}
 
 const maxFunctionLines = 70
 

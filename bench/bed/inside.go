@@ -11,9 +11,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sluice/internal/config"
-	"sluice/internal/console"
 	"sluice/internal/control"
-	"sluice/internal/metrics"
+	"sluice/internal/report/console"
+	"sluice/internal/report/metrics"
 )
 
 // InsideSwitch is sluice as a Forwarder that runs in this process, where its state can be read.

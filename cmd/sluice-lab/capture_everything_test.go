@@ -9,8 +9,8 @@ import (
 	"sluice/bench/host/xdp"
 	"sluice/bench/netns"
 	"sluice/bench/program"
-	"sluice/internal/capture"
 	"sluice/internal/control"
+	"sluice/internal/report/capture"
 )
 
 // TestCaptureOfEverythingHoldsNothingUp captures all frames completely while the demo's two senders

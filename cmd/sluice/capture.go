@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/capture"
 	"sluice/internal/cli"
-	"sluice/internal/console"
 	"sluice/internal/linux/ownfile"
+	"sluice/internal/report/capture"
+	"sluice/internal/report/console"
 )
 
 // captureOptions are the flags of capture.

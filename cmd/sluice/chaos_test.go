@@ -21,8 +21,8 @@ import (
 	"sluice/bench/host"
 	"sluice/bench/netns"
 	"sluice/bench/program"
-	"sluice/internal/capture"
-	"sluice/internal/console"
+	"sluice/internal/report/capture"
+	"sluice/internal/report/console"
 )
 
 var (

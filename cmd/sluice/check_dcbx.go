@@ -10,7 +10,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/dcbx"
 	"sluice/internal/prose"
-	"sluice/internal/show"
+	"sluice/internal/report/show"
 	"sluice/internal/state"
 )
 

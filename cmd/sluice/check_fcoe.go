@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"sluice/internal/config"
-	"sluice/internal/console"
 	"sluice/internal/control"
 	"sluice/internal/fcoe/snoop"
 	"sluice/internal/prose"
-	"sluice/internal/show"
+	"sluice/internal/report/console"
+	"sluice/internal/report/show"
 	"sluice/internal/state"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/prose"
-	"sluice/internal/show"
+	"sluice/internal/report/show"
 	"sluice/internal/units"
 )
 

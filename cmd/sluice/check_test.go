@@ -12,7 +12,7 @@ import (
 	"sluice/internal/cli"
 	"sluice/internal/config"
 	"sluice/internal/prose"
-	"sluice/internal/show"
+	"sluice/internal/report/show"
 )
 
 // check runs `sluice check`, which must succeed.

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/cli"
-	"sluice/internal/console"
+	"sluice/internal/report/console"
 	"sluice/internal/state"
 )
 

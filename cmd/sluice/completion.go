@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/console"
+	"sluice/internal/report/console"
 )
 
 // portNames completes the ports of the switch on the given socket. It offers none if the switch

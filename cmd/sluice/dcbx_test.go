@@ -14,7 +14,7 @@ import (
 	"sluice/bench/host"
 	"sluice/bench/lldppeer"
 	"sluice/bench/program"
-	"sluice/internal/console"
+	"sluice/internal/report/console"
 	"sluice/internal/state"
 )
 

@@ -11,10 +11,10 @@ import (
 
 	"sluice/internal/cli"
 	"sluice/internal/config"
-	"sluice/internal/console"
 	"sluice/internal/doctor"
 	"sluice/internal/loopgap"
 	"sluice/internal/params"
+	"sluice/internal/report/console"
 )
 
 func doctorCommand() *cobra.Command {

@@ -25,7 +25,7 @@ import (
 	"sluice/bench/program"
 	"sluice/internal/cli"
 	"sluice/internal/doctor"
-	"sluice/internal/show"
+	"sluice/internal/report/show"
 	"sluice/pmd/afxdp"
 )
 

@@ -18,11 +18,11 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/capture"
-	"sluice/internal/console"
 	"sluice/internal/doctor"
 	"sluice/internal/prose"
-	"sluice/internal/show"
+	"sluice/internal/report/capture"
+	"sluice/internal/report/console"
+	"sluice/internal/report/show"
 	"sluice/internal/state"
 )
 

@@ -18,7 +18,7 @@ import (
 
 	"sluice/bench/host"
 	"sluice/bench/program"
-	"sluice/internal/console"
+	"sluice/internal/report/console"
 	"sluice/pmd/afxdp"
 )
 

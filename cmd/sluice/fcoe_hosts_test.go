@@ -13,9 +13,9 @@ import (
 
 	"sluice/bench/netns"
 	"sluice/bench/program"
-	"sluice/internal/console"
 	"sluice/internal/fcoe"
 	"sluice/internal/frame"
+	"sluice/internal/report/console"
 	"sluice/internal/state"
 )
 

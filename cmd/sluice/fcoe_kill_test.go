@@ -8,9 +8,9 @@ import (
 
 	"sluice/bench/netns"
 	"sluice/bench/program"
-	"sluice/internal/console"
 	"sluice/internal/fcoe"
 	"sluice/internal/fcoe/fcoetest"
+	"sluice/internal/report/console"
 	"sluice/internal/state"
 )
 

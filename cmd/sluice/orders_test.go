@@ -17,9 +17,9 @@ import (
 
 	"sluice/bench/host"
 	"sluice/bench/program"
-	"sluice/internal/capture"
 	"sluice/internal/config"
-	"sluice/internal/console"
+	"sluice/internal/report/capture"
+	"sluice/internal/report/console"
 	"sluice/internal/state"
 )
 

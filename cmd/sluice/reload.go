@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/console"
+	"sluice/internal/report/console"
 )
 
 func reloadCommand() *cobra.Command {

@@ -13,15 +13,15 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/capture"
 	"sluice/internal/cli"
 	"sluice/internal/config"
-	"sluice/internal/console"
 	"sluice/internal/control"
-	"sluice/internal/journal"
-	"sluice/internal/metrics"
+	"sluice/internal/report/capture"
+	"sluice/internal/report/console"
+	"sluice/internal/report/journal"
+	"sluice/internal/report/metrics"
+	"sluice/internal/report/systemd"
 	"sluice/internal/state"
-	"sluice/internal/systemd"
 )
 
 // runOptions are the flags of run.

@@ -12,7 +12,7 @@ import (
 
 	"sluice/bench/host"
 	"sluice/bench/program"
-	"sluice/internal/console"
+	"sluice/internal/report/console"
 )
 
 var updateScreens = flag.Bool("update-screens", false,

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/console"
+	"sluice/internal/report/console"
 )
 
 func showConfigCommand(o *showOptions) *cobra.Command {

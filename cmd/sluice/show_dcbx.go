@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"sluice/internal/show"
+	"sluice/internal/report/show"
 )
 
 func showLLDPCommand(o *showOptions) *cobra.Command {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/cli"
-	"sluice/internal/show"
+	"sluice/internal/report/show"
 )
 
 const lastVLAN = 4094 // IEEE 802.1Q, 9.6

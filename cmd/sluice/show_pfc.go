@@ -3,8 +3,8 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"sluice/internal/console"
-	"sluice/internal/show"
+	"sluice/internal/report/console"
+	"sluice/internal/report/show"
 )
 
 func showPFCCommand(o *showOptions) *cobra.Command {

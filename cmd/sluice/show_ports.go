@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/cli"
-	"sluice/internal/console"
-	"sluice/internal/show"
+	"sluice/internal/report/console"
+	"sluice/internal/report/show"
 	"sluice/internal/state"
 )
 

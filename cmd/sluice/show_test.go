@@ -19,8 +19,8 @@ import (
 
 	"sluice/bench/program"
 	"sluice/internal/cli"
-	"sluice/internal/console"
-	"sluice/internal/show"
+	"sluice/internal/report/console"
+	"sluice/internal/report/show"
 	"sluice/internal/state"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sluice/bench/program"
-	"sluice/internal/console"
+	"sluice/internal/report/console"
 	"sluice/internal/state"
 )
 

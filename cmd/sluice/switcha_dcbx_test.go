@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/program"
-	"sluice/internal/console"
+	"sluice/internal/report/console"
 	"sluice/internal/state"
 )
 

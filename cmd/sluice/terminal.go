@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"sluice/internal/screen"
+	"sluice/internal/report/screen"
 )
 
 // Terminal sequences from ECMA-48 and, with a question mark, from DEC. All terminals named xterm,

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/cli"
-	"sluice/internal/console"
-	"sluice/internal/screen"
+	"sluice/internal/report/console"
+	"sluice/internal/report/screen"
 	"sluice/internal/state"
 )
 

@@ -6,7 +6,7 @@ import (
 	"errors"
 
 	"sluice/internal/config"
-	"sluice/internal/console"
+	"sluice/internal/report/console"
 )
 
 // Exit codes other than 0. Codes from 64 on are from sysexits.h (BSD): EX_USAGE and EX_NOINPUT.

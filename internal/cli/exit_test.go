@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"sluice/internal/config"
-	"sluice/internal/console"
+	"sluice/internal/report/console"
 )
 
 // TestExitCode reserves code 2 for errors in the configuration file: systemd does not retry after

@@ -17,8 +17,8 @@ import (
 	"sluice/bench"
 	"sluice/bench/bed"
 	"sluice/bench/netns"
-	"sluice/internal/console"
 	"sluice/internal/linux/thread"
+	"sluice/internal/report/console"
 )
 
 // Operate is the cost, for a switch's traffic, of monitoring and reloading it.

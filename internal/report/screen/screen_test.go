@@ -137,8 +137,8 @@ func golden(t *testing.T, name string, lines []Line) {
 		t.Fatal(err)
 	}
 	if b.String() != string(want) {
-		t.Errorf("is\n%s\n%s says\n%s\nif the first is right: go test ./internal/screen -update", b.String(), file,
-			want)
+		t.Errorf("is\n%s\n%s says\n%s\nif the first is right: go test ./internal/report/screen -update", b.String(),
+			file, want)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	dcbxPage = "../../docs/dcbx.md"
-	fcoePage = "../../docs/fcoe.md"
+	dcbxPage = "../../../docs/dcbx.md"
+	fcoePage = "../../../docs/fcoe.md"
 )
 
 // pageSwitch is the switch of the examples in docs/dcbx.md: eth0 leads to the core, eth1 and eth2
@@ -100,7 +100,7 @@ func checkPage(t *testing.T, name string, of func() *state.Switch, examples []pa
 		}
 		got := example(rest)
 		if got != want {
-			t.Errorf("sluice %s prints\n%s\n%s says\n%s\nif the first is right: go test ./internal/show -update",
+			t.Errorf("sluice %s prints\n%s\n%s says\n%s\nif the first is right: go test ./internal/report/show -update",
 				c.command, want, name, got)
 		}
 		page = above + "<!-- sluice " + c.command + " -->\n\n" + want + rest[len(got):]

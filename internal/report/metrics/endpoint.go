@@ -24,7 +24,7 @@ import (
 	"github.com/prometheus/exporter-toolkit/web"
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/seats"
+	"sluice/internal/report/seats"
 )
 
 // limits bound what clients may cost, however slow or many they are.

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
-	"sluice/internal/seats"
+	"sluice/internal/report/seats"
 )
 
 const (

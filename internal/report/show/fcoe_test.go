@@ -125,8 +125,8 @@ func checkGolden(t *testing.T, name, got string) {
 		}
 	}
 	if want, err := os.ReadFile(file); err != nil || got != string(want) {
-		t.Errorf("%v: is\n%s\n%s says\n%s\nif the first is right: go test ./internal/show -update", err, got, file,
-			want)
+		t.Errorf("%v: is\n%s\n%s says\n%s\nif the first is right: go test ./internal/report/show -update", err, got,
+			file, want)
 	}
 }
 

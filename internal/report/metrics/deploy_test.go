@@ -20,7 +20,7 @@ import (
 // The files of deploy/ are checked by the programs that use them, and against the metrics that a
 // switch really has.
 
-const deploy = "../../deploy/"
+const deploy = "../../../deploy/"
 
 var metricName = regexp.MustCompile(`\b(?:sluice|process|go)_[a-z0-9_]+\b`)
 

@@ -3,7 +3,7 @@ package show
 import (
 	"fmt"
 
-	"sluice/internal/screen"
+	"sluice/internal/report/screen"
 	"sluice/internal/state"
 )
 

@@ -14,7 +14,7 @@ var update = flag.Bool("update", false, "write docs/metrics.md anew")
 
 // TestReference: docs/metrics.md lists the metrics of a switch, with their help.
 func TestReference(t *testing.T) {
-	const file = "../../docs/metrics.md"
+	const file = "../../../docs/metrics.md"
 	f := newFake(t, 1)
 	f.makeBusy(true)
 	want := reference(scrape(t, serve(t, f, nil)))
@@ -24,8 +24,8 @@ func TestReference(t *testing.T) {
 		}
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != want {
-		t.Errorf("%s is not what a switch shows (%v): run go test ./internal/metrics -run TestReference -update", file,
-			err)
+		t.Errorf("%s is not what a switch shows (%v): run go test ./internal/report/metrics -run TestReference -update",
+			file, err)
 	}
 }
 
@@ -35,7 +35,7 @@ func reference(scraped []byte) string {
 	b.WriteString("# Metrics\n\nThe switch serves these metrics to Prometheus at `metrics.listen`, with those of " +
 		"every process\n" +
 		"(`process_…`) and every Go program (`go_…`). Memory is counted in whole cells, the bytes of frames\n" +
-		"without FCS. A test of `internal/metrics` writes this page from a scrape.\n\n" +
+		"without FCS. A test of `internal/report/metrics` writes this page from a scrape.\n\n" +
 		"| metric | labels | what it is |\n|---|---|---|\n")
 	kinds := make(map[string]string)
 	for _, line := range series(scraped, "# TYPE sluice_") {

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/seats"
+	"sluice/internal/report/seats"
 )
 
 // listener is a socket and its clients. Each has its own seats, so that viewers take none from
