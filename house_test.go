@@ -20,7 +20,8 @@ import (
 // the loop itself, and code that waits for the kernel or for people. Engines get the time as an
 // argument.
 var mayAskForTime = []string{
-	"internal/cli/", "internal/control/", "internal/dataplane/run.go", "internal/loopgap/gap.go", "internal/report/",
+	"internal/cli/", "internal/control/", "internal/dataplane/run.go", "internal/doctor/loopgap/gap.go",
+	"internal/report/",
 	"pmd/afxdp/linkwatcher.go", "pmd/xdprun/",
 	"bench/bed/", "bench/host/live/pauses.go", "bench/host/xdp/", "bench/lldppeer/", "bench/netns/", "bench/program/",
 	"bench/rig/", "bench/roce/", "bench/scenario/memory/", "bench/scenario/veth/",

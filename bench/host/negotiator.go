@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/dcbx"
+	"sluice/internal/discovery/dcbx"
+	"sluice/internal/discovery/lldp"
 	"sluice/internal/frame"
-	"sluice/internal/lldp"
 )
 
 // settleTime is how long, in ns, an agreement must stand before flows rely on it: with IEEE, an end

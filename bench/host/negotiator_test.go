@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"sluice/internal/discovery/lldp"
 	"sluice/internal/frame"
-	"sluice/internal/lldp"
 	"sluice/pfc"
 )
 

@@ -2,8 +2,8 @@ package host
 
 import (
 	"sluice/bench/host/line"
+	"sluice/internal/discovery/lldp"
 	"sluice/internal/frame"
-	"sluice/internal/lldp"
 	"sluice/pfc"
 )
 

@@ -8,10 +8,10 @@ import (
 	"sluice/bench/host"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
-	"sluice/internal/dcbx"
 	"sluice/internal/discovery"
+	"sluice/internal/discovery/dcbx"
+	"sluice/internal/discovery/lldp"
 	"sluice/internal/frame"
-	"sluice/internal/lldp"
 	"sluice/internal/params"
 	"sluice/internal/punt"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"sluice/internal/config"
-	"sluice/internal/dcbx"
+	"sluice/internal/discovery/dcbx"
 	"sluice/internal/prose"
 	"sluice/internal/report/show"
 	"sluice/internal/state"

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/cli"
 	"sluice/internal/config"
 	"sluice/internal/doctor"
-	"sluice/internal/loopgap"
+	"sluice/internal/doctor/loopgap"
 	"sluice/internal/params"
 	"sluice/internal/report/console"
 )

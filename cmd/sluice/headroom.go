@@ -11,10 +11,10 @@ import (
 	"sluice/cells/headroom"
 	"sluice/internal/cli"
 	"sluice/internal/dataplane"
+	"sluice/internal/doctor/loopgap"
 	"sluice/internal/frame"
 	"sluice/internal/gaps"
 	"sluice/internal/linux/thread"
-	"sluice/internal/loopgap"
 )
 
 // allMethods is the value of --method that compares all methods.

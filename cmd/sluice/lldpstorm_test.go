@@ -14,8 +14,8 @@ import (
 	"sluice/bench/host"
 	"sluice/bench/lldppeer"
 	"sluice/bench/program"
-	"sluice/internal/dcbx"
-	"sluice/internal/lldp"
+	"sluice/internal/discovery/dcbx"
+	"sluice/internal/discovery/lldp"
 )
 
 // stormLLDPDUs returns LLDPDUs of a thousand neighbours; every tenth is cut off.

@@ -11,10 +11,10 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
-	"sluice/internal/dcbx"
 	"sluice/internal/discovery"
+	"sluice/internal/discovery/dcbx"
+	"sluice/internal/discovery/lldp"
 	"sluice/internal/frame"
-	"sluice/internal/lldp"
 	"sluice/internal/punt"
 )
 

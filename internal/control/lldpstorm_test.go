@@ -11,10 +11,10 @@ import (
 
 	"sluice/internal/config/configtest"
 	"sluice/internal/dataplane"
-	"sluice/internal/dcbx"
 	"sluice/internal/discovery"
+	"sluice/internal/discovery/dcbx"
+	"sluice/internal/discovery/lldp"
 	"sluice/internal/drop"
-	"sluice/internal/lldp"
 	"sluice/internal/params"
 	"sluice/internal/punt"
 	"sluice/internal/state"

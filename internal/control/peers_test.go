@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"sluice/internal/config/configtest"
-	"sluice/internal/dcbx"
 	"sluice/internal/discovery"
-	"sluice/internal/lldp"
+	"sluice/internal/discovery/dcbx"
+	"sluice/internal/discovery/lldp"
 )
 
 // peerNet is a switch with a running worker, without devices, and peers with DCBX at its ports.

@@ -13,8 +13,8 @@ import (
 	"slices"
 	"sync"
 
-	"sluice/internal/dcbx"
-	"sluice/internal/lldp"
+	"sluice/internal/discovery/dcbx"
+	"sluice/internal/discovery/lldp"
 )
 
 // Role is how a port treats what its peer says.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/dcbx"
-	"sluice/internal/lldp"
+	"sluice/internal/discovery/dcbx"
+	"sluice/internal/discovery/lldp"
 	"sluice/internal/state"
 )
 

@@ -5,8 +5,8 @@ import (
 	"math"
 	"strings"
 
-	"sluice/internal/dcbx"
-	"sluice/internal/lldp"
+	"sluice/internal/discovery/dcbx"
+	"sluice/internal/discovery/lldp"
 )
 
 // kind is a way in which the two ends of a link can disagree. The first three are features.

@@ -3,7 +3,7 @@ package discovery
 import (
 	"slices"
 
-	"sluice/internal/dcbx"
+	"sluice/internal/discovery/dcbx"
 )
 
 // What a port can't run, it refuses: the settings of the file run instead, and its peer is told. A

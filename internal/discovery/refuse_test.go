@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/dcbx"
+	"sluice/internal/discovery/dcbx"
 )
 
 // refusing lets time pass and looks at the agreements every 20 ms. It refuses a feature at ports

@@ -4,8 +4,8 @@ import (
 	"encoding/hex"
 	"time"
 
-	"sluice/internal/dcbx"
-	"sluice/internal/lldp"
+	"sluice/internal/discovery/dcbx"
+	"sluice/internal/discovery/lldp"
 	"sluice/internal/state"
 )
 

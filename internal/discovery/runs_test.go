@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/dcbx"
+	"sluice/internal/discovery/dcbx"
 )
 
 // watch lets time pass in steps, and checks what the two ends of a link say with checkRuns.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"sluice/internal/dcbx"
+	"sluice/internal/discovery/dcbx"
 )
 
 // Upstream ports take the settings of their peers. The first that does is the source: all other

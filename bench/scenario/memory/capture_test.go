@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"sluice/internal/dataplane"
+	"sluice/internal/doctor/loopgap"
 	"sluice/internal/linux/umem"
-	"sluice/internal/loopgap"
 	"sluice/internal/tap"
 	"sluice/pmd"
 	"sluice/pmd/mem"

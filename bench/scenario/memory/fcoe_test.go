@@ -6,9 +6,9 @@ import (
 
 	"sluice/internal/bridge"
 	"sluice/internal/dataplane"
+	"sluice/internal/doctor/loopgap"
 	"sluice/internal/frame"
 	"sluice/internal/linux/umem"
-	"sluice/internal/loopgap"
 )
 
 // BenchmarkPipelineFCoE compares, like BenchmarkPipelineSubscribed, a switch with an FCoE VLAN and

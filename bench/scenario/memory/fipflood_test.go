@@ -7,12 +7,12 @@ import (
 
 	"sluice/internal/bridge"
 	"sluice/internal/dataplane"
+	"sluice/internal/doctor/loopgap"
 	"sluice/internal/fcoe"
 	"sluice/internal/fcoe/fsb"
 	"sluice/internal/fcoe/snoop"
 	"sluice/internal/frame"
 	"sluice/internal/linux/umem"
-	"sluice/internal/loopgap"
 	"sluice/internal/punt"
 	"sluice/pmd"
 	"sluice/pmd/mem"

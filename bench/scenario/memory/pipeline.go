@@ -15,9 +15,9 @@ import (
 	"sluice/bench/bed"
 	"sluice/internal/budget"
 	"sluice/internal/dataplane"
+	"sluice/internal/doctor/loopgap"
 	"sluice/internal/linux/thread"
 	"sluice/internal/linux/umem"
-	"sluice/internal/loopgap"
 )
 
 // Pipeline is the whole path of a frame through a worker, between ports in memory.

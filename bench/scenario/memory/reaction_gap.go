@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench"
+	"sluice/internal/doctor/loopgap"
 	"sluice/internal/linux/thread"
 	"sluice/internal/linux/umem"
-	"sluice/internal/loopgap"
 )
 
 // longGap is the minimum length of a loop gap whose cause is determined, ns.

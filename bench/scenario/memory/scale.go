@@ -11,9 +11,9 @@ import (
 	"sluice/bench"
 	"sluice/bench/bed"
 	"sluice/internal/dataplane"
+	"sluice/internal/doctor/loopgap"
 	"sluice/internal/linux/thread"
 	"sluice/internal/linux/umem"
-	"sluice/internal/loopgap"
 )
 
 // Scale is the cost of a frame with more ports, addresses and workers.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"sluice/internal/dataplane"
+	"sluice/internal/doctor/loopgap"
 	"sluice/internal/linux/umem"
-	"sluice/internal/loopgap"
 	"sluice/internal/punt"
 	"sluice/pmd"
 	"sluice/pmd/mem"
