@@ -7,12 +7,12 @@ import (
 
 	"sluice/bench/host"
 	"sluice/internal/config"
+	"sluice/internal/control/params"
 	"sluice/internal/dataplane"
 	"sluice/internal/discovery"
 	"sluice/internal/discovery/dcbx"
 	"sluice/internal/discovery/lldp"
 	"sluice/internal/frame"
-	"sluice/internal/params"
 	"sluice/internal/punt"
 )
 

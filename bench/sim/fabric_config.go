@@ -2,8 +2,8 @@ package sim
 
 import (
 	"sluice/internal/config"
+	"sluice/internal/control/params"
 	"sluice/internal/linux/umem"
-	"sluice/internal/params"
 )
 
 // AddConfigured adds a switch built from a configuration, as control does. The fabric owns its

@@ -18,7 +18,7 @@ import (
 	"sluice/bench/rig/agent"
 	"sluice/bench/roce"
 	"sluice/internal/cli"
-	"sluice/internal/memory"
+	"sluice/internal/control/memory"
 )
 
 func roceCommand() *cobra.Command {

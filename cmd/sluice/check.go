@@ -8,8 +8,8 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/config"
-	"sluice/internal/memory"
-	"sluice/internal/params"
+	"sluice/internal/control/memory"
+	"sluice/internal/control/params"
 	"sluice/internal/state"
 )
 

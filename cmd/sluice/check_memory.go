@@ -5,7 +5,7 @@ import (
 	"io"
 
 	"sluice/internal/config"
-	"sluice/internal/memory"
+	"sluice/internal/control/memory"
 )
 
 // checkedMemory is the memory that a switch needs, in bytes, and whether this machine has it now.

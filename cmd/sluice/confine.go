@@ -13,8 +13,8 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/control"
+	"sluice/internal/control/memory"
 	"sluice/internal/linux/confine"
-	"sluice/internal/memory"
 	"sluice/pmd/afxdp"
 )
 

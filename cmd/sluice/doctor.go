@@ -11,9 +11,9 @@ import (
 
 	"sluice/internal/cli"
 	"sluice/internal/config"
+	"sluice/internal/control/params"
 	"sluice/internal/doctor"
 	"sluice/internal/doctor/loopgap"
-	"sluice/internal/params"
 	"sluice/internal/report/console"
 )
 

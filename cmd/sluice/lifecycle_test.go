@@ -19,10 +19,10 @@ import (
 	"sluice/bench/program"
 	"sluice/internal/cli"
 	"sluice/internal/config"
+	"sluice/internal/control/params"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
 	"sluice/internal/linux/ethtool"
-	"sluice/internal/params"
 	"sluice/pfc"
 	"sluice/pmd/afxdp"
 )

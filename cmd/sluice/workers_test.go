@@ -9,9 +9,9 @@ import (
 	"sluice/bench/host"
 	"sluice/bench/program"
 	"sluice/internal/config"
+	"sluice/internal/control/params"
 	"sluice/internal/dataplane"
 	"sluice/internal/linux/umem"
-	"sluice/internal/params"
 	"sluice/pmd/mem"
 )
 

@@ -11,9 +11,9 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/config/configtest"
+	"sluice/internal/control/params"
 	"sluice/internal/dataplane"
 	"sluice/internal/fcoe/snoop"
-	"sluice/internal/params"
 )
 
 // TestAgreementBeyondTheMemory: an agreement that the memory can't hold is refused by the name of

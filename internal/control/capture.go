@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"sluice/internal/control/memory"
 	"sluice/internal/dataplane"
-	"sluice/internal/memory"
 	"sluice/internal/punt"
 	"sluice/internal/tap"
 )

@@ -8,10 +8,10 @@ import (
 	"sluice/bench/host"
 	"sluice/internal/config"
 	"sluice/internal/config/configtest"
+	"sluice/internal/control/params"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
 	"sluice/internal/linux/umem"
-	"sluice/internal/params"
 	"sluice/pfc"
 	"sluice/pmd/mem"
 )

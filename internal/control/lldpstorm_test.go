@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"sluice/internal/config/configtest"
+	"sluice/internal/control/params"
 	"sluice/internal/dataplane"
 	"sluice/internal/discovery"
 	"sluice/internal/discovery/dcbx"
 	"sluice/internal/discovery/lldp"
 	"sluice/internal/drop"
-	"sluice/internal/params"
 	"sluice/internal/punt"
 	"sluice/internal/state"
 	"sluice/pmd"

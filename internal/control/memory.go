@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"sluice/internal/config"
-	"sluice/internal/memory"
+	"sluice/internal/control/memory"
 )
 
 // fits refuses to start a switch if the machine or the process's control group has too little

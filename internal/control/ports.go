@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
+	"sluice/internal/control/params"
 	"sluice/internal/dataplane"
-	"sluice/internal/params"
 	"sluice/internal/state"
 	"sluice/pmd/afxdp"
 )

@@ -9,7 +9,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/config/configtest"
-	"sluice/internal/params"
+	"sluice/internal/control/params"
 )
 
 // fitter returns a switch that can fit a file, on links with the nominal rate and with what ports

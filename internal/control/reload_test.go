@@ -14,9 +14,9 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/config/configtest"
+	"sluice/internal/control/params"
 	"sluice/internal/dataplane"
 	"sluice/internal/drop"
-	"sluice/internal/params"
 	"sluice/internal/state"
 )
 

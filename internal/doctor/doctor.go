@@ -12,7 +12,7 @@ import (
 	"unicode"
 
 	"sluice/internal/config"
-	"sluice/internal/memory"
+	"sluice/internal/control/memory"
 )
 
 // Status says how bad a finding is.

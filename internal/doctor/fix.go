@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"sluice/internal/config"
-	"sluice/internal/memory"
+	"sluice/internal/control/memory"
 )
 
 // A line of configuration is suggested only if `sluice check` accepts the file with it.

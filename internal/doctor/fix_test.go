@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/internal/config"
+	"sluice/internal/control/params"
 	"sluice/internal/linux/netdev"
-	"sluice/internal/params"
 	"sluice/internal/state"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/memory"
+	"sluice/internal/control/memory"
 )
 
 // The share of the machine that the control group of this process has (cgroups(7)): that of a

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
+	"sluice/internal/control/memory"
 	"sluice/internal/linux/confine"
 	"sluice/internal/linux/thread"
-	"sluice/internal/memory"
 	"sluice/pmd/afxdp"
 )
 

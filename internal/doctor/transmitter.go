@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
+	"sluice/internal/control/memory"
 	"sluice/internal/linux/netdev"
 	"sluice/internal/linux/thread"
-	"sluice/internal/memory"
 	"sluice/pmd/afxdp"
 	"sluice/pmd/transmitter"
 )

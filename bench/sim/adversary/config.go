@@ -8,10 +8,10 @@ import (
 	"sluice/cells"
 	"sluice/cells/headroom"
 	"sluice/internal/config"
+	"sluice/internal/control/params"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
 	"sluice/internal/linux/umem"
-	"sluice/internal/params"
 )
 
 // drawn is a random configuration that the switch accepts, with the values computed from it.

@@ -75,7 +75,7 @@ ports:
 
 // TestTutorial: the tutorial's configuration makes a switch.
 func TestTutorial(t *testing.T) {
-	tutorial, err := os.ReadFile("../../docs/tutorial.md")
+	tutorial, err := os.ReadFile("../../../docs/tutorial.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestTutorial(t *testing.T) {
 
 // TestExamples: every example makes a switch whose memory holds what it promises.
 func TestExamples(t *testing.T) {
-	files, err := filepath.Glob("../../examples/*.yaml")
+	files, err := filepath.Glob("../../../examples/*.yaml")
 	if err != nil || len(files) < 6 {
 		t.Fatalf("%d examples, %v", len(files), err)
 	}
