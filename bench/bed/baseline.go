@@ -10,8 +10,8 @@ import (
 	"github.com/asavie/xdp"
 
 	"sluice/cells"
-	"sluice/internal/bridge"
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/frame"
 	"sluice/internal/linux/umem"
 	"sluice/pmd"

@@ -9,11 +9,11 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/control/params"
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/punt"
 	"sluice/internal/discovery"
 	"sluice/internal/discovery/dcbx"
 	"sluice/internal/discovery/lldp"
 	"sluice/internal/frame"
-	"sluice/internal/punt"
 )
 
 // autoSwitch has PFC for CoS 3 at ports that have agreed on it.

@@ -8,8 +8,8 @@ import (
 
 	"sluice/cells"
 	"sluice/cells/headroom"
-	"sluice/internal/bridge"
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/frame"
 	"sluice/internal/linux/umem"
 	"sluice/pfc"

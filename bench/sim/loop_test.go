@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"sluice/bench/host"
-	"sluice/internal/bridge"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/drop"
 	"sluice/internal/frame"
 )
 

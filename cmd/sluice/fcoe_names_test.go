@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/drop"
 	"sluice/internal/fcoe"
 	"sluice/internal/fcoe/snoop"
 	"sluice/internal/state"

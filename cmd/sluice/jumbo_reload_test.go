@@ -12,7 +12,7 @@ import (
 	"sluice/bench/host"
 	"sluice/bench/netns"
 	"sluice/bench/program"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/drop"
 )
 
 // TestReloadToJumboLosesNothing raises the mtu of two ports by a reload while hosts, which honour

@@ -18,7 +18,7 @@ import (
 	"sluice/bench/host"
 	"sluice/bench/netns"
 	"sluice/bench/program"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/drop"
 	"sluice/internal/frame"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/control"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/drop"
 	"sluice/internal/linux/confine"
 )
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/drop"
 )
 
 // Alarm is a loss that must not happen: frames of a lossless class dropped for lack of room.

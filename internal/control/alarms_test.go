@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/dataplane"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/drop"
 )
 
 // losses is the alarms of a switch whose losses a test sets.

@@ -10,8 +10,8 @@ import (
 
 	"sluice/internal/control/memory"
 	"sluice/internal/dataplane"
-	"sluice/internal/punt"
-	"sluice/internal/tap"
+	"sluice/internal/dataplane/punt"
+	"sluice/internal/dataplane/tap"
 )
 
 // ErrCapturing is returned by Capture while another capture runs.

@@ -12,8 +12,8 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/config/configtest"
-	"sluice/internal/punt"
-	"sluice/internal/tap"
+	"sluice/internal/dataplane/punt"
+	"sluice/internal/dataplane/tap"
 )
 
 // TestCapturesComeAndGo: a switch runs one capture at a time, any number of times. Each has the

@@ -11,11 +11,11 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/punt"
 	"sluice/internal/discovery"
 	"sluice/internal/discovery/dcbx"
 	"sluice/internal/discovery/lldp"
 	"sluice/internal/frame"
-	"sluice/internal/punt"
 )
 
 // listenInterval is how often frames for the control plane are taken from the workers. LLDP has no

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/discovery"
 	"sluice/internal/linux/umem"
 	"sluice/sched"

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/bridge"
 	"sluice/internal/config"
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/fcoe"
 	"sluice/internal/fcoe/fsb"
 	"sluice/internal/fcoe/snoop"

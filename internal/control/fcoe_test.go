@@ -17,11 +17,11 @@ import (
 
 	"sluice/bench/netns"
 	"sluice/internal/config/configtest"
+	"sluice/internal/dataplane/tap"
 	"sluice/internal/fcoe"
 	"sluice/internal/fcoe/fcoetest"
 	"sluice/internal/frame"
 	"sluice/internal/state"
-	"sluice/internal/tap"
 	"sluice/pmd/afxdp"
 )
 

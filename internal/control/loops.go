@@ -4,9 +4,9 @@ import (
 	"errors"
 	"time"
 
-	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/frame"
 )
 

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/bridge"
 )
 
 // Reload changes over to another configuration while frames are forwarded. It returns nil when all

@@ -16,7 +16,7 @@ import (
 	"sluice/internal/config/configtest"
 	"sluice/internal/control/params"
 	"sluice/internal/dataplane"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/drop"
 	"sluice/internal/state"
 )
 

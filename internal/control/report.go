@@ -4,11 +4,11 @@ import (
 	"slices"
 
 	"sluice/cells"
-	"sluice/internal/bridge"
 	"sluice/internal/budget"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/drop"
 	"sluice/internal/gaps"
 	"sluice/internal/linux/thread"
 	"sluice/internal/state"

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"sluice/internal/bridge"
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/bridge"
 )
 
 // sourceQuiet is the least time between two lines for the same source address anomaly on a port.

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/frame"
 )
 

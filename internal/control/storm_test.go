@@ -9,7 +9,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/config"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/drop"
 	"sluice/pfc"
 )
 

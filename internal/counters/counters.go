@@ -3,8 +3,8 @@ package counters
 
 import (
 	"sluice/internal/buffered"
-	"sluice/internal/drop"
-	"sluice/internal/punt"
+	"sluice/internal/dataplane/drop"
+	"sluice/internal/dataplane/punt"
 )
 
 // Priorities is the number of priorities of a port.

@@ -3,8 +3,8 @@ package counters
 import (
 	"testing"
 
-	"sluice/internal/drop"
-	"sluice/internal/punt"
+	"sluice/internal/dataplane/drop"
+	"sluice/internal/dataplane/punt"
 )
 
 // TestPort: frames add up, in all and by class.

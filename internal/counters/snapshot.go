@@ -2,8 +2,8 @@ package counters
 
 import (
 	"sluice/cells"
-	"sluice/internal/bridge"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/drop"
 	"sluice/pfc"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"sluice/cells"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/drop"
 	"sluice/pfc"
 )
 

@@ -1,7 +1,7 @@
 package dataplane
 
 import (
-	"sluice/internal/bridge"
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/handoff"
 	"sluice/ring"
 )

@@ -1,9 +1,9 @@
 package dataplane
 
 import (
-	"sluice/internal/bridge"
-	"sluice/internal/drop"
-	"sluice/internal/tap"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/drop"
+	"sluice/internal/dataplane/tap"
 	"sluice/pfc"
 	"sluice/pmd"
 )

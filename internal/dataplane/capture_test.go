@@ -10,11 +10,11 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/cells"
-	"sluice/internal/bridge"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/drop"
+	"sluice/internal/dataplane/punt"
+	"sluice/internal/dataplane/tap"
 	"sluice/internal/frame"
-	"sluice/internal/punt"
-	"sluice/internal/tap"
 	"sluice/pfc"
 	"sluice/pmd"
 )

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"sluice/cells"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/drop"
 )
 
 // rigor is a reload at the worst moment: the TX ring of port 0 holds all that may be in flight, and

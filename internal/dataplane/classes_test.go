@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"sluice/internal/bridge"
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/frame"
 	"sluice/internal/linux/umem"
 	"sluice/pfc"

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 
 	"sluice/cells"
-	"sluice/internal/bridge"
 	"sluice/internal/counters"
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/gaps"
 )
 

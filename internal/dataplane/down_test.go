@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"sluice/cells"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/drop"
 	"sluice/internal/frame"
 	"sluice/internal/handoff"
 )

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"slices"
 
-	"sluice/internal/bridge"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/drop"
+	"sluice/internal/dataplane/punt"
 	"sluice/internal/fcoe"
 	"sluice/internal/frame"
-	"sluice/internal/punt"
 	"sluice/pmd"
 )
 

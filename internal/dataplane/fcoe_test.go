@@ -8,12 +8,12 @@ import (
 	"sync"
 	"testing"
 
-	"sluice/internal/bridge"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/drop"
+	"sluice/internal/dataplane/punt"
+	"sluice/internal/dataplane/tap"
 	"sluice/internal/fcoe"
 	"sluice/internal/frame"
-	"sluice/internal/punt"
-	"sluice/internal/tap"
 	"sluice/pfc"
 )
 

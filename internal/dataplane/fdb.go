@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/internal/bridge"
-	"sluice/internal/tap"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/tap"
 )
 
 const (

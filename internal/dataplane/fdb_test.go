@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/bridge"
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/frame"
 )
 

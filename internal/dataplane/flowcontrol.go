@@ -1,8 +1,8 @@
 package dataplane
 
 import (
+	"sluice/internal/dataplane/tap"
 	"sluice/internal/linux/umem"
-	"sluice/internal/tap"
 	"sluice/pfc"
 )
 

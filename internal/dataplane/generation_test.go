@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"sluice/internal/bridge"
 	"sluice/internal/budget"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/drop"
 	"sluice/internal/frame"
 	"sluice/pfc"
 	"sluice/sched"

@@ -2,9 +2,9 @@ package dataplane
 
 import (
 	"sluice/internal/buffered"
+	"sluice/internal/dataplane/punt"
 	"sluice/internal/frame"
 	"sluice/internal/linux/umem"
-	"sluice/internal/punt"
 	"sluice/pmd"
 )
 

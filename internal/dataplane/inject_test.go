@@ -9,10 +9,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"sluice/internal/bridge"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/drop"
+	"sluice/internal/dataplane/punt"
 	"sluice/internal/frame"
-	"sluice/internal/punt"
 	"sluice/pfc"
 	"sluice/pmd"
 )

@@ -6,7 +6,7 @@ import (
 
 	"sluice/cells"
 	"sluice/cells/headroom"
-	"sluice/internal/bridge"
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/frame"
 	"sluice/internal/linux/umem"
 	"sluice/pfc"

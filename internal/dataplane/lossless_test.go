@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/cells"
-	"sluice/internal/bridge"
 	"sluice/internal/budget"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/drop"
 	"sluice/internal/linux/umem"
 	"sluice/pfc"
 	"sluice/pmd"

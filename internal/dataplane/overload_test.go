@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"sluice/cells"
-	"sluice/internal/bridge"
 	"sluice/internal/budget"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/drop"
 	"sluice/internal/frame"
 	"sluice/internal/linux/umem"
 	"sluice/pfc"

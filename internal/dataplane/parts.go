@@ -2,7 +2,7 @@ package dataplane
 
 import (
 	"sluice/internal/buffered"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/drop"
 	"sluice/pmd"
 )
 

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"sluice/internal/bridge"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/drop"
 	"sluice/pmd"
 )
 

@@ -12,10 +12,10 @@ import (
 
 	"sluice/cells"
 	"sluice/cells/headroom"
-	"sluice/internal/bridge"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/drop"
+	"sluice/internal/dataplane/tap"
 	"sluice/internal/frame"
-	"sluice/internal/tap"
 	"sluice/pfc"
 	"sluice/pmd"
 	"sluice/pmd/mem"

@@ -1,8 +1,8 @@
 package dataplane
 
 import (
-	"sluice/internal/bridge"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/drop"
 	"sluice/internal/frame"
 	"sluice/pmd"
 )

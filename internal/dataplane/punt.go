@@ -3,10 +3,10 @@ package dataplane
 import (
 	"slices"
 
-	"sluice/internal/bridge"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/drop"
+	"sluice/internal/dataplane/punt"
 	"sluice/internal/frame"
-	"sluice/internal/punt"
 	"sluice/pmd"
 )
 

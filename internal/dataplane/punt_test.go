@@ -10,11 +10,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"sluice/internal/bridge"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/drop"
+	"sluice/internal/dataplane/punt"
 	"sluice/internal/frame"
 	"sluice/internal/linux/umem"
-	"sluice/internal/punt"
 	"sluice/pmd"
 	"sluice/pmd/mem"
 )

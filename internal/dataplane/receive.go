@@ -2,13 +2,13 @@ package dataplane
 
 import (
 	"sluice/cells"
-	"sluice/internal/bridge"
 	"sluice/internal/budget"
 	"sluice/internal/buffered"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/drop"
+	"sluice/internal/dataplane/tap"
 	"sluice/internal/frame"
 	"sluice/internal/handoff"
-	"sluice/internal/tap"
 	"sluice/pfc"
 	"sluice/pmd"
 	"sluice/sched"

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"sluice/internal/bridge"
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/frame"
 	"sluice/pfc"
 	"sluice/pmd"

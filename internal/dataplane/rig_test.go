@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"sluice/cells"
-	"sluice/internal/bridge"
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/frame"
 	"sluice/internal/linux/umem"
 	"sluice/pfc"

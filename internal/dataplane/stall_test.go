@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"sluice/cells"
-	"sluice/internal/bridge"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/drop"
+	"sluice/internal/dataplane/punt"
 	"sluice/internal/frame"
-	"sluice/internal/punt"
 	"sluice/pfc"
 	"sluice/pmd"
 )

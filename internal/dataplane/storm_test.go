@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/drop"
 	"sluice/pfc"
 	"sluice/pmd/mem"
 	"sluice/sched"

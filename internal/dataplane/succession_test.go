@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"sluice/cells"
-	"sluice/internal/bridge"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/drop"
 	"sluice/internal/linux/umem"
 	"sluice/pfc"
 )

@@ -11,8 +11,8 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 
-	"sluice/internal/bridge"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/drop"
 	"sluice/internal/frame"
 )
 

@@ -3,8 +3,8 @@ package dataplane
 import (
 	"encoding/binary"
 
-	"sluice/internal/bridge"
 	"sluice/internal/buffered"
+	"sluice/internal/dataplane/bridge"
 	"sluice/pmd"
 )
 

@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/cells"
-	"sluice/internal/bridge"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/punt"
 	"sluice/internal/frame"
-	"sluice/internal/punt"
 	"sluice/pfc"
 )
 

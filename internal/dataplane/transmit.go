@@ -4,7 +4,7 @@ import (
 	"math/bits"
 
 	"sluice/internal/buffered"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/drop"
 )
 
 // transmit sends the frames that the scheduler picks, up to what may be in flight: a burst, and

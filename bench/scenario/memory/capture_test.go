@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/tap"
 	"sluice/internal/doctor/loopgap"
 	"sluice/internal/linux/umem"
-	"sluice/internal/tap"
 	"sluice/pmd"
 	"sluice/pmd/mem"
 )

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"sluice/internal/bridge"
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/doctor/loopgap"
 	"sluice/internal/frame"
 	"sluice/internal/linux/umem"

@@ -5,15 +5,15 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/bridge"
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/punt"
 	"sluice/internal/doctor/loopgap"
 	"sluice/internal/fcoe"
 	"sluice/internal/fcoe/fsb"
 	"sluice/internal/fcoe/snoop"
 	"sluice/internal/frame"
 	"sluice/internal/linux/umem"
-	"sluice/internal/punt"
 	"sluice/pmd"
 	"sluice/pmd/mem"
 )

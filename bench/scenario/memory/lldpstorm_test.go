@@ -13,14 +13,14 @@ import (
 
 	"sluice/bench"
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/drop"
+	"sluice/internal/dataplane/punt"
 	"sluice/internal/discovery"
 	"sluice/internal/discovery/dcbx"
 	"sluice/internal/discovery/lldp"
 	"sluice/internal/doctor/loopgap"
-	"sluice/internal/drop"
 	"sluice/internal/linux/thread"
 	"sluice/internal/linux/umem"
-	"sluice/internal/punt"
 	"sluice/pmd"
 	"sluice/pmd/mem"
 )

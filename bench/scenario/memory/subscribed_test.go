@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/punt"
 	"sluice/internal/doctor/loopgap"
 	"sluice/internal/linux/umem"
-	"sluice/internal/punt"
 	"sluice/pmd"
 	"sluice/pmd/mem"
 )

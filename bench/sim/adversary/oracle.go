@@ -8,7 +8,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/dataplane"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/drop"
 	"sluice/internal/frame"
 )
 

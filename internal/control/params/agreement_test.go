@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/config/configtest"
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/bridge"
 )
 
 // translateOn is translate on links.

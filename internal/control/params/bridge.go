@@ -3,9 +3,9 @@ package params
 import (
 	"slices"
 
-	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/frame"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"sluice/internal/bridge"
+	"sluice/internal/dataplane/bridge"
 )
 
 // ranges lists the VLANs in a set.

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"sluice/cells"
-	"sluice/internal/bridge"
 	"sluice/internal/budget"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/punt"
 	"sluice/internal/linux/umem"
-	"sluice/internal/punt"
 	"sluice/pfc"
 )
 

@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	"sluice/cells"
-	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/config/configtest"
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/bridge"
 	"sluice/pmd/afxdp"
 	"sluice/sched"
 )

@@ -8,8 +8,8 @@ import (
 	"fmt"
 
 	"sluice/cells"
-	"sluice/internal/bridge"
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/frame"
 	"sluice/internal/linux/umem"
 	"sluice/pfc"

@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"sluice/internal/bridge"
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/fcoe"
 	"sluice/internal/fcoe/fcoetest"
 	"sluice/internal/fcoe/snoop"

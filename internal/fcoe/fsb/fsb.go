@@ -11,10 +11,10 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"sluice/internal/bridge"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/drop"
+	"sluice/internal/dataplane/punt"
 	"sluice/internal/fcoe/snoop"
-	"sluice/internal/punt"
 	"sluice/internal/state"
 )
 

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/bridge"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/punt"
 	"sluice/internal/fcoe"
 	"sluice/internal/fcoe/fcoetest"
 	"sluice/internal/fcoe/snoop"
 	"sluice/internal/fcoe/store"
-	"sluice/internal/punt"
 	"sluice/internal/state"
 )
 

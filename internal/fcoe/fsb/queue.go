@@ -3,7 +3,7 @@ package fsb
 import (
 	"slices"
 
-	"sluice/internal/punt"
+	"sluice/internal/dataplane/punt"
 )
 
 // queueSlots is how many FIP frames of one port may wait to leave another one, besides those in its

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"sluice/internal/bridge"
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/fcoe/snoop"
 	"sluice/internal/fcoe/snooptest"
 	"sluice/internal/frame"

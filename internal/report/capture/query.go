@@ -10,7 +10,7 @@ import (
 
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
-	"sluice/internal/tap"
+	"sluice/internal/dataplane/tap"
 )
 
 // Query asks for a capture: which frames, and how many.

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/internal/control"
-	"sluice/internal/tap"
+	"sluice/internal/dataplane/tap"
 )
 
 // TestQueriesAreReadBack: ParseQuery reads what Values writes.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/control"
-	"sluice/internal/tap"
+	"sluice/internal/dataplane/tap"
 )
 
 const (

@@ -21,8 +21,8 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/internal/control"
-	"sluice/internal/drop"
-	"sluice/internal/tap"
+	"sluice/internal/dataplane/drop"
+	"sluice/internal/dataplane/tap"
 	"sluice/pfc"
 )
 

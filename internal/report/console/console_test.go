@@ -20,7 +20,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/drop"
 	"sluice/internal/frame"
 	"sluice/internal/gaps"
 	"sluice/internal/state"

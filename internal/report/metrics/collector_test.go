@@ -18,7 +18,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/drop"
 	"sluice/internal/gaps"
 	"sluice/internal/state"
 )

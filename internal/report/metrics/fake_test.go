@@ -12,11 +12,11 @@ import (
 	"testing"
 
 	"sluice/cells"
-	"sluice/internal/bridge"
 	"sluice/internal/config"
 	"sluice/internal/control"
 	"sluice/internal/dataplane"
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/drop"
 	"sluice/internal/state"
 )
 

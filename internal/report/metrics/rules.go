@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/drop"
 	"sluice/internal/fcoe/snoop"
 	"sluice/internal/state"
 )

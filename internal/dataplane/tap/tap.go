@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"reflect"
 
-	"sluice/internal/drop"
+	"sluice/internal/dataplane/drop"
 	"sluice/internal/linux/umem"
 	"sluice/pfc"
 	"sluice/ring"
