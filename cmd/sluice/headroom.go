@@ -11,9 +11,9 @@ import (
 	"sluice/cells/headroom"
 	"sluice/internal/cli"
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/gaps"
 	"sluice/internal/doctor/loopgap"
 	"sluice/internal/frame"
-	"sluice/internal/gaps"
 	"sluice/internal/linux/thread"
 )
 

@@ -182,7 +182,7 @@ func (x *stormNet) knows(port int) bool {
 // they were too many and because they waited too long.
 func (x *stormNet) count(port int) (punted, rate, full uint64) {
 	x.t.Helper()
-	c := x.plane.Workers[0].Look(x.now.Nanoseconds()).Ports[port].Port
+	c := x.plane.Workers[0].Look(x.now.Nanoseconds()).Ports[port].PortCounters
 	for class := range dataplane.Priorities {
 		rate += c.Drops[drop.PuntRate][class]
 		full += c.Drops[drop.PuntFull][class]

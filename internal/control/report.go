@@ -4,12 +4,12 @@ import (
 	"slices"
 
 	"sluice/cells"
-	"sluice/internal/budget"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/budget"
 	"sluice/internal/dataplane/drop"
-	"sluice/internal/gaps"
+	"sluice/internal/dataplane/gaps"
 	"sluice/internal/linux/thread"
 	"sluice/internal/state"
 	"sluice/pfc"
@@ -102,7 +102,7 @@ func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 		Control: state.Control{Frames: p.Control, Short: p.ControlShort, Malformed: p.ControlMalformed,
 			Unknown: p.ControlUnknown, Ignored: p.ControlIgnored, Misaddressed: p.ControlMisaddressed,
 		},
-		Own: ownOf(&p.Port),
+		Own: ownOf(&p.PortCounters),
 		PFC: state.PFC{Frames: p.PFCSent.Frames, Received: p.PFCReceived.Frames},
 		Sources: state.Sources{
 			Moved: p.Sources[bridge.Moved].Frames, NoRoom: p.Sources[bridge.NoRoom].Frames,

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"sluice/internal/config"
+	"sluice/internal/dataplane/turns"
 	"sluice/internal/linux/thread"
 	"sluice/internal/linux/umem"
-	"sluice/internal/turns"
 	"sluice/pmd/transmitter"
 )
 

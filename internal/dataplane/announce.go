@@ -2,7 +2,6 @@ package dataplane
 
 import (
 	"sluice/internal/dataplane/bridge"
-	"sluice/internal/handoff"
 	"sluice/ring"
 )
 
@@ -25,10 +24,10 @@ const (
 )
 
 // learn takes in what another worker has announced and asked.
-func (w *Worker) learn(learnt *ring.Ring[handoff.Station], now int64) {
+func (w *Worker) learn(learnt *ring.Ring[announcement], now int64) {
 	a, b := learnt.Peek(learnBurst)
 	taken := 0
-	for _, stations := range [...][]handoff.Station{a, b} {
+	for _, stations := range [...][]announcement{a, b} {
 		for i := range stations {
 			s := &stations[i]
 			if int(s.Port) >= len(w.ports) || int32(s.Epoch-w.ports[s.Port].epoch) > 0 {
@@ -51,16 +50,16 @@ func (w *Worker) learn(learnt *ring.Ring[handoff.Station], now int64) {
 // they may be from before a flush. Those from after it are announced again (Flush.Announce).
 func (w *Worker) ignoreAnnouncements() {
 	for _, in := range w.in {
-		a, b := in.Learnt.Peek(handoff.Stations)
+		a, b := in.Learnt.Peek(announcementRing)
 		in.Learnt.Release(len(a) + len(b))
 	}
 }
 
 // announce tells the other workers at which of this worker's ports an address was seen.
-func (w *Worker) announce(s handoff.Station) {
+func (w *Worker) announce(s announcement) {
 	s.Epoch = w.ports[s.Port].epoch
 	for _, o := range w.out {
-		if o.Learnt.Free() <= handoff.Stations/2 {
+		if o.Learnt.Free() <= announcementRing/2 {
 			w.rounds = 2 // the rest of this one, and a whole one
 			continue
 		}
@@ -69,8 +68,8 @@ func (w *Worker) announce(s handoff.Station) {
 }
 
 // tell sends an announcement or a question to another worker.
-func (w *Worker) tell(o *handoff.Outbox, s handoff.Station) {
-	one := [1]handoff.Station{s}
+func (w *Worker) tell(o *outbox, s announcement) {
+	one := [1]announcement{s}
 	o.Learnt.Push(one[:])
 }
 
@@ -92,7 +91,7 @@ func (w *Worker) repeat(now int64) {
 		if e.Static || p.worker != w.index {
 			continue
 		}
-		s := handoff.Station{MAC: e.MAC, VID: e.VID, Port: uint16(e.Port), Epoch: p.epoch,
+		s := announcement{MAC: e.MAC, VID: e.VID, Port: uint16(e.Port), Epoch: p.epoch,
 			Seen: now - e.Age - bridge.Tick}
 		for _, o := range w.out {
 			w.tell(o, s)
@@ -102,9 +101,9 @@ func (w *Worker) repeat(now int64) {
 
 // ask asks the other workers where the destination of a frame is.
 func (w *Worker) ask(p *port, f *bridge.Frame) {
-	s := handoff.Station{MAC: f.Header.Dst, VID: f.Header.VID, Port: uint16(p.number), Epoch: p.epoch, Asked: true}
+	s := announcement{MAC: f.Header.Dst, VID: f.Header.VID, Port: uint16(p.number), Epoch: p.epoch, Asked: true}
 	for _, o := range w.out {
-		if o.Learnt.Free() > handoff.Stations/2 {
+		if o.Learnt.Free() > announcementRing/2 {
 			w.tell(o, s)
 		}
 	}
@@ -112,10 +111,10 @@ func (w *Worker) ask(p *port, f *bridge.Frame) {
 
 // answer announces an address that another worker has asked for, if it is behind a port of this
 // worker.
-func (w *Worker) answer(s *handoff.Station, now int64) {
+func (w *Worker) answer(s *announcement, now int64) {
 	vid := w.bridge.VLAN(int(s.Port), s.VID)
 	e, known := w.bridge.Find(now, s.MAC, vid)
 	if known && !e.Static && w.ports[e.Port].worker == w.index {
-		w.announce(handoff.Station{MAC: s.MAC, VID: vid, Port: uint16(e.Port), Seen: now - e.Age})
+		w.announce(announcement{MAC: s.MAC, VID: vid, Port: uint16(e.Port), Seen: now - e.Age})
 	}
 }

@@ -356,7 +356,7 @@ func (r *rig) mischief(random *rand.Rand) {
 
 func (r *rig) counters() (all []PortCounters) {
 	for i := range r.wires {
-		all = append(all, r.port(i).Port)
+		all = append(all, r.port(i).PortCounters)
 	}
 	return all
 }

@@ -2,8 +2,6 @@ package dataplane
 
 import (
 	"math"
-
-	"sluice/internal/buffered"
 )
 
 // A new generation takes effect at once, apart from what could lose lossless frames in between. The
@@ -131,8 +129,8 @@ const unknown = math.MaxUint64
 func (p *port) setLossless(classes uint8) {
 	p.flow.lossless = classes
 	for class := range p.words {
-		kind := buffered.KindOf(p.groups+uint16(class), uint8(class))
-		p.words[class] = buffered.New(0, 0, 0, kind) | buffered.Frame(classes>>class&1)*buffered.Lossless
+		kind := kindOf(p.groups+uint16(class), uint8(class))
+		p.words[class] = newWord(0, 0, 0, kind) | bufferWord(classes>>class&1)*cameLossless
 	}
 	p.gates()
 }

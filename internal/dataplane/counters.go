@@ -5,18 +5,8 @@ import (
 	"sync/atomic"
 
 	"sluice/cells"
-	"sluice/internal/counters"
 	"sluice/internal/dataplane/bridge"
-	"sluice/internal/gaps"
-)
-
-// PortCounters are what a worker counts on one port, Losses the frames it dropped, and a
-// PortSnapshot is the port's state, with its PortBuffers.
-type (
-	PortCounters = counters.Port
-	Losses       = counters.Losses
-	PortSnapshot = counters.PortSnapshot
-	PortBuffers  = counters.PortBuffers
+	"sluice/internal/dataplane/gaps"
 )
 
 // Snapshot is the state of one worker between two iterations, so its sums hold exactly.
@@ -76,7 +66,7 @@ func (p *port) look(s *PortSnapshot, accounts *cells.Manager, now int64) {
 	*s = PortSnapshot{} // its flow control may be that of an earlier generation
 	s.Number, s.Name, s.Vacant, s.Up = p.number, p.Name, p.Vacant, p.up
 	s.Reads = p.reads
-	s.Port = p.count
+	s.PortCounters = p.count
 	s.Lossless = p.flow.lossless
 	p.flow.look(s, now)
 	s.Paused = p.flow.paused(now)

@@ -1,12 +1,7 @@
 package dataplane
 
-import (
-	"sluice/internal/buffered"
-	"sluice/internal/handoff"
-)
-
 // outboxTo returns the outbox to another worker.
-func (w *Worker) outboxTo(worker int) *handoff.Outbox {
+func (w *Worker) outboxTo(worker int) *outbox {
 	i := worker
 	if worker > w.index {
 		i-- // a worker has no outbox to itself
@@ -16,7 +11,7 @@ func (w *Worker) outboxTo(worker int) *handoff.Outbox {
 
 // inbox is the receiving end of a handoff.
 type inbox struct {
-	handoff.Handoff
+	handoff
 	from *Worker
 	// While this worker changes to a generation that the other one runs, too: how many of its
 	// frames on the ring are from before.
@@ -103,7 +98,7 @@ func (w *Worker) joinBatch(g *batch) {
 // comeHome takes back frames in buffers of this worker, and returns the number of the buffers. It
 // ends their charges once per run of frames of one priority group.
 func (w *Worker) comeHome(ids []uint32) (buffers int) {
-	like, cells, any := buffered.Kind(0), 0, uint16(0)
+	like, cells, any := frameKind(0), 0, uint16(0)
 	for _, id := range ids {
 		f := w.frames[id]
 		if f.Kind() != like {
@@ -118,7 +113,7 @@ func (w *Worker) comeHome(ids []uint32) (buffers int) {
 }
 
 // discharge ends the charge of frames of a kind to their priority group.
-func (w *Worker) discharge(k buffered.Kind, cells int) {
+func (w *Worker) discharge(k frameKind, cells int) {
 	if cells > 0 {
 		w.accounts.Release(k.In(), int(k.Priority()), cells)
 	}

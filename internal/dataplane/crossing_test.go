@@ -7,7 +7,6 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/cells"
-	"sluice/internal/buffered"
 )
 
 // TestJoinIsEnqueue checks that frames which cross together are queued or dropped as if they came
@@ -52,7 +51,7 @@ func TestJoinIsEnqueue(t *testing.T) {
 				b := burst[i]
 				n := from.accounts.Cells(b.Length)
 				from.accounts.Admit(b.In, b.Class, n)
-				r.s.frames[id] = buffered.New(0, b.Length, n, buffered.KindOf(
+				r.s.frames[id] = newWord(0, b.Length, n, kindOf(
 					uint16(b.In*Priorities+b.Class), uint8(b.Class)))
 				r.s.bound[id] = uint16(b.Out)
 			}

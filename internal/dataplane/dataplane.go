@@ -17,11 +17,9 @@ import (
 	"time"
 
 	"sluice/cells"
-	"sluice/internal/budget"
-	"sluice/internal/buffered"
 	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/budget"
 	"sluice/internal/dataplane/punt"
-	"sluice/internal/handoff"
 	"sluice/internal/linux/umem"
 	"sluice/pfc"
 	"sluice/pmd"
@@ -29,8 +27,8 @@ import (
 )
 
 const (
-	// Priorities is the number of classes of service of a port (802.1Q).
-	Priorities = buffered.Priorities
+	// Priorities is the number of classes of service, and of queues, of a port (802.1Q).
+	Priorities = 8
 	burstSize  = budget.Burst
 	// ControlBuffers is the number of buffers that a port keeps, beside PortParams.Buffers, for its
 	// own PFC frames, so that one is always left for the next XOFF (see sendPauses).
@@ -99,8 +97,8 @@ const (
 type Switch struct {
 	Workers    []*Worker
 	params     Params                   // those of NewSwitch
-	frames     []buffered.Frame         // by buffer id; only the worker that holds one writes its entry
-	parts      *buffered.Parts          // likewise
+	frames     []bufferWord             // by buffer id; only the worker that holds one writes its entry
+	parts      *partTable               // likewise
 	bound      []uint16                 // likewise: egress port number of a frame for another worker
 	generation *Generation              // the latest published
 	published  []Link                   // those of the latest plan
@@ -118,8 +116,8 @@ type Switch struct {
 // gives the accounts of each as many cells as it has buffers that are not kept with drivers, so
 // that every admitted frame has a buffer.
 func NewSwitch(p Params) (*Switch, error) {
-	s := &Switch{params: p, frames: make([]buffered.Frame, p.Memory.Buffers()),
-		parts: buffered.NewParts(p.Memory), bound: make([]uint16, p.Memory.Buffers()),
+	s := &Switch{params: p, frames: make([]bufferWord, p.Memory.Buffers()),
+		parts: newPartTable(p.Memory), bound: make([]uint16, p.Memory.Buffers()),
 		origin: newOrigin()}
 	share := p.Memory.Buffers() / max(1, p.Workers)
 	for i := range p.Workers {
@@ -145,8 +143,8 @@ func (p *Params) check() error {
 		return fmt.Errorf("dataplane: %d workers, %d ports: a switch needs at least one of each", p.Workers,
 			len(p.Ports))
 	}
-	if len(p.Ports) > buffered.MaxPorts {
-		return fmt.Errorf("dataplane: %d ports: at most %d are possible", len(p.Ports), buffered.MaxPorts)
+	if len(p.Ports) > maxPorts {
+		return fmt.Errorf("dataplane: %d ports: at most %d are possible", len(p.Ports), maxPorts)
 	}
 	if p.Budget < 0 || p.Budget > budget.Default {
 		return fmt.Errorf("dataplane: a budget of %d frames an iteration: choose 1 to %d, or 0", p.Budget,
@@ -161,9 +159,9 @@ func (p *Params) check() error {
 			return fmt.Errorf("dataplane: port %s: lossless frames of %d bytes where no frame may be longer than %d",
 				port.Name, port.MaxLossless, port.MaxFrame)
 		}
-		if port.MaxFrame > buffered.MaxLength {
+		if port.MaxFrame > maxWordLength {
 			return fmt.Errorf("dataplane: port %s: frames of %d bytes: at most %d are possible", port.Name,
-				port.MaxFrame, buffered.MaxLength)
+				port.MaxFrame, maxWordLength)
 		}
 		if port.Parts > 1 && p.CellSize > p.Part {
 			return fmt.Errorf("dataplane: port %s: cells of %d bytes where a buffer holds %d bytes of a long frame: "+
@@ -189,12 +187,12 @@ func (s *Switch) connect(buffers int) error {
 			if from == to {
 				continue
 			}
-			l, err := handoff.New(buffers)
+			l, err := newHandoff(buffers)
 			if err != nil {
 				return fmt.Errorf("dataplane: rings between workers: %w", err)
 			}
-			from.out = append(from.out, handoff.NewOutbox(to.index, l))
-			to.in = append(to.in, &inbox{Handoff: l, from: from})
+			from.out = append(from.out, newOutbox(to.index, l))
+			to.in = append(to.in, &inbox{handoff: l, from: from})
 		}
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"sluice/cells"
 	"sluice/internal/dataplane/drop"
 	"sluice/internal/frame"
-	"sluice/internal/handoff"
 )
 
 // TestHeldDownPortTakesNothing: a port that the control plane holds down can't stop its peer, which
@@ -175,7 +174,7 @@ func TestAnnouncementsOfAnEarlierLink(t *testing.T) {
 	r := newRig(t, 4, 2, nil)
 	r.introduce()
 	w, other := r.s.Workers[0], r.s.Workers[1]
-	w.announce(handoff.Station{MAC: station0(0x99), VID: 1, Port: 0, Seen: r.now})
+	w.announce(announcement{MAC: station0(0x99), VID: 1, Port: 0, Seen: r.now})
 	r.plan.Links[0].Up = false
 	r.publish()
 	r.plan.Links[0].Up = true

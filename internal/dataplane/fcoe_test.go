@@ -361,7 +361,7 @@ func TestFloodOfFIP(t *testing.T) {
 		}
 		r.run(10_000)
 		r.s.Punted(punt.FIP, count)
-		c := r.port(0).Port
+		c := r.port(0).PortCounters
 		want := [punt.Classes]int{punt.Known: 2 * frames / 1000}
 		for _, class := range []punt.Class{punt.Other, punt.Discovery} {
 			want[class] = limits[class].Burst + (frames-1)*every*limits[class].Rate/1_000_000_000

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"sluice/internal/frame"
-	"sluice/internal/handoff"
 )
 
 // TestFlushForgetsAnnouncements checks that after a flush a worker does not learn addresses that
@@ -21,7 +20,7 @@ func TestFlushForgetsAnnouncements(t *testing.T) {
 	}
 	announce := func(n int) {
 		for i := range n {
-			from.announce(handoff.Station{MAC: frame.MAC(0x0200_0000_0000 + i), VID: 1, Port: 1})
+			from.announce(announcement{MAC: frame.MAC(0x0200_0000_0000 + i), VID: 1, Port: 1})
 		}
 	}
 	announce(waiting)

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 
 	"sluice/cells"
-	"sluice/internal/budget"
 	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/budget"
 	"sluice/internal/linux/umem"
 	"sluice/pmd"
 	"sluice/sched"

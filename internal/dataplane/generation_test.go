@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"sluice/internal/budget"
 	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/budget"
 	"sluice/internal/dataplane/drop"
 	"sluice/internal/frame"
 	"sluice/pfc"

@@ -1,7 +1,6 @@
 package dataplane
 
 import (
-	"sluice/internal/buffered"
 	"sluice/internal/dataplane/punt"
 	"sluice/internal/frame"
 	"sluice/internal/linux/umem"
@@ -121,7 +120,7 @@ func (w *Worker) injectAt(p *port, b []byte, pauses bool, now int64) bool {
 		return true
 	}
 	spare.N--
-	w.frames[id] = buffered.New(0, len(b), 0, 0)
+	w.frames[id] = newWord(0, len(b), 0, 0)
 	p.held[id] = holdingInjected
 	p.sending++
 	p.inFlight += onWire(len(b))

@@ -65,7 +65,7 @@ func TestInjectedFrameLeaves(t *testing.T) {
 			if !slices.EqualFunc(r.inboxes[port], want[port], bytes.Equal) {
 				t.Errorf("port %d sent %d frames of 7, or others", port, len(r.inboxes[port]))
 			}
-			c := r.port(port).Port
+			c := r.port(port).PortCounters
 			if c.Injected != 7 || c.InjectedBytes != 60+1518+60+60+200+60+61 || c.InjectDropped != 0 ||
 				c.TXFrames != 1 {
 				t.Errorf("%+v", c)
@@ -171,7 +171,7 @@ func TestNoLinkDropsInjectedFrames(t *testing.T) {
 	r.relink(1, Link{Closed: true}, 1000)
 	r.mustInject(1, 60, 7)
 	r.run(5000)
-	if c := r.port(1).Port; c.InjectDropped != 8 || c.Injected != 0 {
+	if c := r.port(1).PortCounters; c.InjectDropped != 8 || c.Injected != 0 {
 		t.Errorf("%d dropped of 8, %d sent", c.InjectDropped, c.Injected)
 	}
 	l.Up, r.wires[1] = true, r.newWire(1)
@@ -200,7 +200,7 @@ func TestInjectedFramesInADriverThatCloses(t *testing.T) {
 	r.publish()
 	r.run(100)
 	r.relink(1, Link{Closed: true}, 1000)
-	if c := r.port(1).Port; c.InjectDropped != 1 || c.Injected != 0 {
+	if c := r.port(1).PortCounters; c.InjectDropped != 1 || c.Injected != 0 {
 		t.Errorf("%d dropped, %d sent", c.InjectDropped, c.Injected)
 	}
 	r.idle()
@@ -261,7 +261,7 @@ func TestSuccessorSendsNoFramesOfAnother(t *testing.T) {
 	if got, _ := r.numbers(2); !slices.Equal(got, []int{6, 7}) {
 		t.Errorf("%v were sent", got)
 	}
-	if c := r.port(2).Port; c.Injected != 1 || c.InjectDropped != 0 {
+	if c := r.port(2).PortCounters; c.Injected != 1 || c.InjectDropped != 0 {
 		t.Errorf("the port that came back has sent %d and dropped %d", c.Injected, c.InjectDropped)
 	}
 	r.idle()
@@ -303,7 +303,7 @@ func TestDriverRefusesInjectedFrames(t *testing.T) {
 		w.pass(r.now)
 	}
 	w.ports[1].driver, r.plan.Links[1].Driver = driver, driver
-	if c := r.port(1).Port; c.InjectDropped != 5 || c.Injected != 0 || c.Drops[drop.RefusedByDriver][0] != 1 {
+	if c := r.port(1).PortCounters; c.InjectDropped != 5 || c.Injected != 0 || c.Drops[drop.RefusedByDriver][0] != 1 {
 		t.Errorf("%d dropped, %d sent, %d data frames refused", c.InjectDropped, c.Injected,
 			c.Drops[drop.RefusedByDriver][0])
 	}
@@ -493,7 +493,7 @@ func TestInjectedFramesAreConserved(t *testing.T) {
 					seen[port] = n
 				}
 				r.inboxes[port] = nil
-				c, w := r.port(port).Port, r.s.Workers[port%workers]
+				c, w := r.port(port).PortCounters, r.s.Workers[port%workers]
 				there := w.ports[port].injection.waiting.Len() + InjectBuffers - w.ports[port].injection.spare.N
 				if int(c.Injected+c.InjectDropped)+there != taken[port] {
 					t.Fatalf("port %d took %d frames: %d sent, %d dropped, %d are there", port, taken[port], c.Injected,
@@ -508,7 +508,7 @@ func TestInjectedFramesAreConserved(t *testing.T) {
 			l := r.plan.Links[port]
 			l.Up = true
 			r.relink(port, l, 1000)
-			if c := r.port(port).Port; c.Injected < 100 || c.InjectDropped < 100 {
+			if c := r.port(port).PortCounters; c.Injected < 100 || c.InjectDropped < 100 {
 				t.Errorf("port %d: %d sent, %d dropped: the test tests nothing", port, c.Injected, c.InjectDropped)
 			}
 		}
@@ -623,7 +623,7 @@ func TestFrameForAPortThatTheWorkerDoesNotKnowYet(t *testing.T) {
 	r.params, r.plan.Generation = p, g
 	r.publish()
 	r.run(1000)
-	if c := r.port(2).Port; c.InjectDropped != 1 {
+	if c := r.port(2).PortCounters; c.InjectDropped != 1 {
 		t.Errorf("%d frames dropped at the port, which has no driver yet, want 1", c.InjectDropped)
 	}
 	r.idle()

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/cells"
-	"sluice/internal/budget"
 	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/budget"
 	"sluice/internal/dataplane/drop"
 	"sluice/internal/linux/umem"
 	"sluice/pfc"

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"sluice/cells"
-	"sluice/internal/budget"
 	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/budget"
 	"sluice/internal/dataplane/drop"
 	"sluice/internal/frame"
 	"sluice/internal/linux/umem"

@@ -1,13 +1,12 @@
 package dataplane
 
 import (
-	"sluice/internal/buffered"
 	"strings"
 	"testing"
 )
 
 func TestTooManyPorts(t *testing.T) {
-	p := Params{Workers: 1, Ports: make([]PortParams, buffered.MaxPorts+1)}
+	p := Params{Workers: 1, Ports: make([]PortParams, maxPorts+1)}
 	if err := p.check(); err == nil || !strings.Contains(err.Error(), "1025 ports: at most 1024 are possible") {
 		t.Errorf("%v", err)
 	}

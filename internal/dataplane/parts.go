@@ -1,7 +1,6 @@
 package dataplane
 
 import (
-	"sluice/internal/buffered"
 	"sluice/internal/dataplane/drop"
 	"sluice/pmd"
 )
@@ -101,9 +100,9 @@ func (w *Worker) free(d *pmd.Desc) {
 // their number. any is the OR of the low bits of what describes the frames.
 func (w *Worker) freeAll(ids []uint32, any uint16) (buffers int) {
 	buffers = len(ids)
-	if any&buffered.Several != 0 {
+	if any&severalParts != 0 {
 		for _, id := range ids {
-			if w.frames[id]&buffered.Several != 0 {
+			if w.frames[id]&severalParts != 0 {
 				buffers += w.freeLater(id)
 			}
 		}
@@ -123,8 +122,8 @@ func (w *Worker) freeLater(head uint32) int {
 }
 
 // later returns how many buffers the frame f in a buffer has beyond that one.
-func (w *Worker) later(id uint32, f buffered.Frame) int {
-	if f&buffered.Several == 0 {
+func (w *Worker) later(id uint32, f bufferWord) int {
+	if f&severalParts == 0 {
 		return 0
 	}
 	return w.parts.Buffers(id) - 1
@@ -145,7 +144,7 @@ func (w *Worker) expand(p *port, n int) (descs []pmd.Desc, frames int) {
 	descs = w.descs[:0]
 	for i, id := range w.ids[:n] {
 		d := w.burst[i]
-		if w.frames[id]&buffered.Several == 0 {
+		if w.frames[id]&severalParts == 0 {
 			descs = append(descs, d)
 		} else {
 			d.Options = pmd.Continued
@@ -184,7 +183,7 @@ func (w *Worker) hand(p *port, head uint32, descs []pmd.Desc) {
 // taken returns how many of n frames the driver has taken, given the number of descriptors.
 func (w *Worker) taken(n, descs int) int {
 	for i, id := range w.ids[:n] {
-		if descs--; w.frames[id]&buffered.Several != 0 {
+		if descs--; w.frames[id]&severalParts != 0 {
 			descs -= w.parts.Sending(id) - 1
 		}
 		if descs < 0 {

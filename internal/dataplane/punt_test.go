@@ -105,7 +105,7 @@ func reaches(t *testing.T, workers int, send []byte, want *punt.Frame) {
 	all := r.punted()
 	slices.SortFunc(all, func(a, b punt.Frame) int { return int(a.Port - b.Port) })
 	for port := range 3 {
-		c := r.port(port).Port
+		c := r.port(port).PortCounters
 		if want == nil || port == 2 {
 			class := 0
 			if want != nil {
@@ -185,7 +185,7 @@ func TestStormOfLLDP(t *testing.T) {
 	}
 	r.run(10_000)
 	read += len(r.punted())
-	c := r.port(0).Port
+	c := r.port(0).PortCounters
 	dropped := uint64(0)
 	for _, n := range c.Drops[drop.PuntRate] {
 		dropped += n
@@ -360,7 +360,7 @@ func TestSubscriptionsChange(t *testing.T) {
 	if n := send(3); n != 0 || r.port(0).Drops[drop.ReservedAddress][0] != 8 {
 		t.Errorf("%d frames without a subscription; %v", n, r.port(0).Drops[drop.ReservedAddress])
 	}
-	if c := r.port(0).Port; c.Punted[punt.LLDP] != 10 {
+	if c := r.port(0).PortCounters; c.Punted[punt.LLDP] != 10 {
 		t.Errorf("%d punted, want 10: counters go on", c.Punted[punt.LLDP])
 	}
 	r.idle()
@@ -437,7 +437,7 @@ func TestPuntAndInjectAllocateNothing(t *testing.T) {
 		r.discardAll(1)
 		r.s.Punted(punt.LLDP, do)
 	})
-	c := r.port(0).Port
+	c := r.port(0).PortCounters
 	if n != 0 || read < 100 || c.Drops[drop.PuntRate][7] < 100 || r.port(1).Injected < 1900 {
 		t.Errorf("%v allocations for an iteration; %d read, %d over the limit, %d injected", n, read,
 			c.Drops[drop.PuntRate][7], r.port(1).Injected)
@@ -463,7 +463,7 @@ func TestTrainOfLLDP(t *testing.T) {
 	if n := countFollowers(r); n < 40 {
 		t.Fatalf("%d followers: the test tests nothing", n)
 	}
-	all, c := r.punted(), r.port(0).Port
+	all, c := r.punted(), r.port(0).PortCounters
 	if len(all) != 40 || c.Dropped() != 10 {
 		t.Fatalf("%d punted, %d dropped", len(all), c.Dropped())
 	}
@@ -512,7 +512,7 @@ func TestControlPlaneInAnotherGoroutine(t *testing.T) {
 	<-stopped
 	r.run(100_000)
 	read.Add(int64(len(r.punted())))
-	a, b := r.port(0).Port, r.port(1).Port
+	a, b := r.port(0).PortCounters, r.port(1).PortCounters
 	if n := a.Punted[punt.LLDP] + b.Punted[punt.LLDP]; int64(n) != read.Load() || n+a.Dropped()+b.Dropped() != 2000 {
 		t.Errorf("%d punted, %d read; %d dropped", n, read.Load(), a.Dropped()+b.Dropped())
 	}

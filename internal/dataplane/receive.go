@@ -2,13 +2,11 @@ package dataplane
 
 import (
 	"sluice/cells"
-	"sluice/internal/budget"
-	"sluice/internal/buffered"
 	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/budget"
 	"sluice/internal/dataplane/drop"
 	"sluice/internal/dataplane/tap"
 	"sluice/internal/frame"
-	"sluice/internal/handoff"
 	"sluice/pfc"
 	"sluice/pmd"
 	"sluice/sched"
@@ -288,7 +286,7 @@ func (w *Worker) direct(p *port, trains []bridge.Frame, from, first int) (next i
 	for i := from; i < len(trains); i++ {
 		f, d := &trains[i], &w.burst[first&(burstSize-1)]
 		if f.Learned && len(w.out) > 0 {
-			w.announce(handoff.Station{MAC: f.Header.Src, VID: f.Header.VID, Port: uint16(p.number), Seen: w.gap.Last})
+			w.announce(announcement{MAC: f.Header.Src, VID: f.Header.VID, Port: uint16(p.number), Seen: w.gap.Last})
 		}
 		switch {
 		case f.Followers > 0:
@@ -313,7 +311,7 @@ func (w *Worker) buffer(d *pmd.Desc) uint32 { return uint32(d.Addr >> (w.shift &
 func (w *Worker) descriptor(id uint32) pmd.Desc {
 	f := w.frames[id]
 	return pmd.Desc{Addr: uint64(id)<<(w.shift&63) + f.Offset(), Len: uint32(f.Length()),
-		Options: uint32(f/buffered.Several) & pmd.Continued}
+		Options: uint32(f/severalParts) & pmd.Continued}
 }
 
 // refuse drops a frame that was not admitted.
@@ -347,8 +345,8 @@ func (w *Worker) gather(p *port, f *bridge.Frame, d *pmd.Desc, queue uint8, out 
 		return
 	}
 	n := w.accounts.Cells(length) // of the frame as received
-	kind := buffered.KindOf(p.groups+uint16(class), queue)
-	b := buffered.Of(d, w.mask, n, kind) | p.words[class%Priorities]&buffered.Lossless
+	kind := kindOf(p.groups+uint16(class), queue)
+	b := wordOf(d, w.mask, n, kind) | p.words[class%Priorities]&cameLossless
 	if out.egress != nil {
 		b = w.rewrite(p, f, d, b, out.egress)
 		length = b.Length()
@@ -472,7 +470,7 @@ func (w *Worker) trim(p *port, g *batch) {
 			dropped = append(dropped, id)
 		}
 	}
-	out.count.Drop(drop.QueueFull, g.priority, g.any&buffered.Lossless != 0, uint64(len(dropped)))
+	out.count.Drop(drop.QueueFull, g.priority, g.any&cameLossless != 0, uint64(len(dropped)))
 	if w.tap != nil {
 		for _, id := range dropped {
 			w.tap.dropped(out, id, drop.QueueFull)
@@ -486,14 +484,14 @@ func (w *Worker) trim(p *port, g *batch) {
 func (w *Worker) takesAll(g *batch) bool {
 	out := g.out
 	return out.worker != w.index || out.shut>>g.queue&1 == 0 &&
-		(g.any&buffered.Lossless != 0 || w.accounts.HasRoom(out.number, int(g.queue), g.cells))
+		(g.any&cameLossless != 0 || w.accounts.HasRoom(out.number, int(g.queue), g.cells))
 }
 
 // queue puts a charged batch into its egress queue: as a whole if the room is still there, the
 // queue has no early detection and no frame has several parts, otherwise frame by frame.
 func (w *Worker) queue(p *port, g *batch) {
 	out := g.out
-	if out.worker == w.index && out.early>>g.queue&1 == 0 && g.any&buffered.Several == 0 &&
+	if out.worker == w.index && out.early>>g.queue&1 == 0 && g.any&severalParts == 0 &&
 		w.accounts.EnqueueAll(out.number, int(g.queue), p.number, g.cells) {
 		out.queues.EnqueueChain(int(g.queue), &g.frames)
 		return
@@ -537,8 +535,8 @@ func (w *Worker) dispatch(out *port, id uint32) {
 // rewrite changes a frame into what its egress port sends. It may become shorter, or longer by a
 // tag, for which drivers leave room in front. Its charge stays the same.
 func (w *Worker) rewrite(
-	p *port, f *bridge.Frame, d *pmd.Desc, b buffered.Frame, egress *bridge.Egress,
-) buffered.Frame {
+	p *port, f *bridge.Frame, d *pmd.Desc, b bufferWord, egress *bridge.Egress,
+) bufferWord {
 	room := w.memory.Frame(d.Addr-frame.TagLength, frame.TagLength+uint32(len(w.bytes(d))))
 	return b.Moved(egress.Rewrite(room, w.bridge.VLAN(p.number, f.Header.VID), f.Class) - frame.TagLength)
 }
@@ -626,8 +624,8 @@ func (w *Worker) enqueue(out *port, id uint32) {
 // chargeQueue charges a frame to its egress queue, if that has room. Whatever the queue's limit, it
 // takes frames that came in as lossless: their class may be lossy here, or have become lossless in
 // a generation that this worker does not run yet.
-func (w *Worker) chargeQueue(out *port, f buffered.Frame) cells.Reason {
-	if f&buffered.Lossless != 0 {
+func (w *Worker) chargeQueue(out *port, f bufferWord) cells.Reason {
+	if f&cameLossless != 0 {
 		w.accounts.EnqueueLossless(out.number, int(f.Queue()), f.In(), f.Cells())
 		return cells.Admitted
 	}
@@ -664,13 +662,13 @@ func (w *Worker) warn(out *port, id uint32) bool {
 		out.count.Marked[f.Priority()]++
 		return true
 	}
-	return f&buffered.Lossless != 0 || out.Cells.Groups[f.Priority()].Lossless
+	return f&cameLossless != 0 || out.Cells.Groups[f.Priority()].Lossless
 }
 
 // dropAdmitted drops an admitted frame at its egress port.
 func (w *Worker) dropAdmitted(out *port, id uint32, why drop.Reason) {
 	f := w.frames[id]
-	out.count.Drop(why, f.Priority(), f&buffered.Lossless != 0, 1)
+	out.count.Drop(why, f.Priority(), f&cameLossless != 0, 1)
 	if why == drop.Storm {
 		out.count.StormQueued[f.Priority()]++
 	}

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sluice/internal/dataplane/turns"
 	"sluice/internal/linux/thread"
-	"sluice/internal/turns"
 )
 
 // Run steps the worker on one CPU, on an OS thread of its own, until Stop. It polls without rest,

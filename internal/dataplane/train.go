@@ -3,7 +3,6 @@ package dataplane
 import (
 	"encoding/binary"
 
-	"sluice/internal/buffered"
 	"sluice/internal/dataplane/bridge"
 	"sluice/pmd"
 )
@@ -112,7 +111,7 @@ func (w *Worker) gatherTrain(p *port, burst []pmd.Desc, classes []uint8, set uin
 		d, class := &burst[i], classes[i]
 		id, length := uint32(d.Addr>>shift), int(d.Len)
 		n := accounts.Cells(length)
-		frames[id] = buffered.New(uint16(d.Addr)&mask, length, n, 0) | words[class%Priorities]
+		frames[id] = newWord(uint16(d.Addr)&mask, length, n, 0) | words[class%Priorities]
 		g := &batches[class%Priorities]
 		g.cells += n
 		arena.Append(&g.frames, id, onWire(length))

@@ -3,7 +3,6 @@ package dataplane
 import (
 	"math/bits"
 
-	"sluice/internal/buffered"
 	"sluice/internal/dataplane/drop"
 )
 
@@ -76,7 +75,7 @@ func (w *Worker) transmitBurst(p *port, now int64) int {
 	p.inFlight += inFlight
 	p.count.TXBytes += uint64(bytes)
 	p.count.TXFrames += uint64(n)
-	if any&buffered.Several != 0 {
+	if any&severalParts != 0 {
 		w.transmitParts(p, n)
 		return n
 	}
@@ -103,11 +102,11 @@ func (w *Worker) sent(p *port, n, took int) {
 func (w *Worker) unsend(p *port, id uint32, why drop.Reason) {
 	f := w.frames[id]
 	p.count.Recalled++
-	p.count.Drop(why, f.Priority(), f&buffered.Lossless != 0, 1)
+	p.count.Drop(why, f.Priority(), f&cameLossless != 0, 1)
 	if w.tap != nil {
 		w.tap.dropped(p, id, why)
 	}
-	if f&buffered.Several != 0 {
+	if f&severalParts != 0 {
 		w.recall(p, id)
 		return
 	}

@@ -43,9 +43,9 @@ func TestUnreadFramesPauseTheirPeer(t *testing.T) {
 				t.Errorf("%s: peer told to stop %#x with %d XOFF and %d XON, want %#x, %d and %d",
 					what, p.PausedPeer, f.XOFF[lossless], f.XON[lossless], paused, xoff, xon)
 			}
-			if p.Number != 1 && (p.PausedPeer != 0 || f.Frames != 0 || p.Port.Behind != 0) {
+			if p.Number != 1 && (p.PausedPeer != 0 || f.Frames != 0 || p.PortCounters.Behind != 0) {
 				t.Errorf("%s: port %d is behind %d times and sent %d frames, but nothing waits there", what, p.Number,
-					p.Port.Behind, f.Frames)
+					p.PortCounters.Behind, f.Frames)
 			}
 		}
 	}

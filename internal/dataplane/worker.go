@@ -6,15 +6,12 @@ import (
 	"time"
 
 	"sluice/cells"
-	"sluice/internal/budget"
-	"sluice/internal/buffered"
-	"sluice/internal/counters"
 	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/budget"
+	"sluice/internal/dataplane/gaps"
 	"sluice/internal/dataplane/punt"
-	"sluice/internal/gaps"
-	"sluice/internal/handoff"
+	"sluice/internal/dataplane/turns"
 	"sluice/internal/linux/umem"
-	"sluice/internal/turns"
 	"sluice/pmd"
 	"sluice/sched"
 )
@@ -24,10 +21,10 @@ import (
 type Worker struct {
 	// Used for every frame.
 	memory   *umem.Memory
-	shift    uint             // address >> shift = buffer id
-	mask     uint16           // address & mask = place in the buffer
-	frames   []buffered.Frame // shared; see Switch.frames
-	bound    []uint16         // shared, likewise
+	shift    uint         // address >> shift = buffer id
+	mask     uint16       // address & mask = place in the buffer
+	frames   []bufferWord // shared; see Switch.frames
+	bound    []uint16     // shared, likewise
 	pool     *umem.Pool
 	accounts *cells.Manager
 	bridge   *bridge.Bridge
@@ -37,7 +34,7 @@ type Worker struct {
 	// Used for every burst.
 	own     []*port  // this worker's
 	sources []source // this worker's ports and handoffs
-	out     []*handoff.Outbox
+	out     []*outbox
 	in      []*inbox
 	burst   [burstSize]pmd.Desc
 	addrs   [burstSize]uint64
@@ -67,7 +64,7 @@ type Worker struct {
 	index      int
 	cellSize   int // bytes
 	gap        gaps.Meter
-	departed   counters.Departed
+	departed   Departed
 	current    *Plan                      // what the worker runs now
 	clears     uint64                     // Plan.Cleared, as of that plan
 	flushes    uint64                     // Plan.Flush.Serial, as of that plan
@@ -88,9 +85,9 @@ type Worker struct {
 	told   []bridge.FDBEntry // memory of repeat
 
 	// Used for frames of several parts.
-	parts *buffered.Parts // shared; see Switch.parts
-	descs []pmd.Desc      // of a burst to send
-	whole []byte          // a frame in one piece, for the control plane
+	parts *partTable // shared; see Switch.parts
+	descs []pmd.Desc // of a burst to send
+	whole []byte     // a frame in one piece, for the control plane
 }
 
 // port is a port as its worker sees it.
@@ -110,15 +107,15 @@ type port struct {
 	longestIn  [Priorities]int // the same while the switch runs and nothing is discarded
 	longestOut int             // longest frame that fits even if it gets a tag, bytes
 
-	driver     pmd.Port                   // nil while absent
-	classifier *bridge.Classifier         // of received frames
-	screen     bridge.Screen              // finds frames that stop here
-	egress     *bridge.Egress             // what is done to frames that leave; nil: nothing
-	growth     int                        // bytes that an untagged frame may grow by
-	early      uint8                      // queues with early detection
-	lossless   uint8                      // classes, by the parameters; flow.lossless has those that are
-	words      [Priorities]buffered.Frame // by class: what all frames received in it say, kind and Lossless
-	floods     bridge.QueueMap            // queues of flooded frames, by priority
+	driver     pmd.Port               // nil while absent
+	classifier *bridge.Classifier     // of received frames
+	screen     bridge.Screen          // finds frames that stop here
+	egress     *bridge.Egress         // what is done to frames that leave; nil: nothing
+	growth     int                    // bytes that an untagged frame may grow by
+	early      uint8                  // queues with early detection
+	lossless   uint8                  // classes, by the parameters; flow.lossless has those that are
+	words      [Priorities]bufferWord // by class: what all frames received in it say, kind and Lossless
+	floods     bridge.QueueMap        // queues of flooded frames, by priority
 
 	batches [Priorities]batch // by queue: its frames of the current burst
 
@@ -317,7 +314,7 @@ func (w *Worker) reapBurst(p *port) int {
 //go:noinline
 func (w *Worker) settle(p *port, addrs []uint64) (n int) {
 	held, frames, shift, pool := p.held, w.frames, w.shift&63, w.pool
-	bytes, like, cells := 0, buffered.Kind(0), 0
+	bytes, like, cells := 0, frameKind(0), 0
 	ids := w.ids[:len(addrs)]
 	for i, addr := range addrs {
 		id := uint32(addr >> shift)
@@ -353,8 +350,8 @@ func (w *Worker) settle(p *port, addrs []uint64) (n int) {
 //
 //go:noinline
 func (w *Worker) sendBack(p *port, addrs []uint64) (n int) {
-	var home *handoff.Outbox
-	bytes, like, cells := 0, buffered.Kind(0), 0
+	var home *outbox
+	bytes, like, cells := 0, frameKind(0), 0
 	for _, addr := range addrs {
 		id := uint32(addr >> (w.shift & 63))
 		if p.held[id] != holdingFrame || w.pool.Owns(id) {
@@ -379,7 +376,7 @@ func (w *Worker) sendBack(p *port, addrs []uint64) (n int) {
 }
 
 // dequeued returns the cells of frames of a kind to the queue that they left.
-func (w *Worker) dequeued(p *port, k buffered.Kind, cells int) {
+func (w *Worker) dequeued(p *port, k frameKind, cells int) {
 	if cells > 0 {
 		w.accounts.Dequeue(p.number, int(k.Queue()), k.In(), cells)
 	}
@@ -387,13 +384,13 @@ func (w *Worker) dequeued(p *port, k buffered.Kind, cells int) {
 
 // due is what sent frames of one kind are to give back.
 type due struct {
-	kind  buffered.Kind
+	kind  frameKind
 	cells int
 }
 
 // owe adds a run of frames of a kind to what is due. Runs may be single frames of alternating
 // kinds, so the accounts are credited once for all runs, unless two kinds share a queue.
-func (w *Worker) owe(p *port, k buffered.Kind, cells int) {
+func (w *Worker) owe(p *port, k frameKind, cells int) {
 	d := &w.dues[k.Queue()%Priorities]
 	if d.kind != k {
 		w.pay(p, d)
@@ -411,7 +408,7 @@ func (w *Worker) pay(p *port, d *due) {
 }
 
 // credit returns the cells of frames of a kind to the queue that they left and to their group.
-func (w *Worker) credit(p *port, k buffered.Kind, cells int) {
+func (w *Worker) credit(p *port, k frameKind, cells int) {
 	w.discharge(k, cells)
 	w.dequeued(p, k, cells)
 }
@@ -448,19 +445,19 @@ func (w *Worker) leave(p *port, id uint32) {
 }
 
 // release returns a frame's buffers to their home, where its ingress charge ends.
-func (w *Worker) release(id uint32, f buffered.Frame) {
+func (w *Worker) release(id uint32, f bufferWord) {
 	if !w.pool.Owns(id) {
 		w.sendHome(id, f)
 		return
 	}
 	w.accounts.Release(f.In(), int(f.Priority()), f.Cells())
-	if f&buffered.Several != 0 {
+	if f&severalParts != 0 {
 		w.freeLater(id)
 	}
 	w.pool.PutOne(id)
 }
 
-func (w *Worker) sendHome(id uint32, f buffered.Frame) {
+func (w *Worker) sendHome(id uint32, f bufferWord) {
 	w.outboxTo(w.ports[f.In()].worker).SendHome(id)
 }
 

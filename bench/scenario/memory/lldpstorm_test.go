@@ -274,7 +274,7 @@ func (x *lldpStorm) check(b *testing.B) {
 	ports := x.s.Workers[0].Look(x.now()).Ports
 	punted := uint64(0)
 	for i, l := range map[int]*frameSource{lldpStormPort: x.storm, lldpCalmPort: x.calm} {
-		c := ports[i].Port
+		c := ports[i].PortCounters
 		rate, full := uint64(0), uint64(0)
 		for class := range dataplane.Priorities {
 			rate += c.Drops[drop.PuntRate][class]

@@ -13,8 +13,8 @@ import (
 
 	"sluice/bench"
 	"sluice/bench/bed"
-	"sluice/internal/budget"
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/budget"
 	"sluice/internal/doctor/loopgap"
 	"sluice/internal/linux/thread"
 	"sluice/internal/linux/umem"

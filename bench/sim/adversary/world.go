@@ -6,9 +6,9 @@ import (
 	"math/rand/v2"
 
 	"sluice/cells/headroom"
-	"sluice/internal/budget"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/budget"
 	"sluice/internal/frame"
 	"sluice/pfc"
 	"sluice/pmd"

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"sluice/cells"
-	"sluice/internal/budget"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/internal/dataplane/bridge"
+	"sluice/internal/dataplane/budget"
 	"sluice/internal/dataplane/punt"
 	"sluice/internal/linux/umem"
 	"sluice/pfc"

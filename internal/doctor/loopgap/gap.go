@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/internal/gaps"
+	"sluice/internal/dataplane/gaps"
 	"sluice/internal/linux/umem"
 )
 

@@ -19,7 +19,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/internal/dataplane/drop"
-	"sluice/internal/gaps"
+	"sluice/internal/dataplane/gaps"
 	"sluice/internal/state"
 )
 

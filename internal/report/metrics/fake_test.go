@@ -121,7 +121,7 @@ const many = 123_456_789_012
 func (f *fake) makeBusy(all bool) {
 	for n := range f.state.Ports {
 		p := &f.state.Ports[n]
-		c := &p.Port
+		c := &p.PortCounters
 		c.RXBytes, c.TXBytes, c.FloodCopies, c.Control, c.RXBursts = many*1000, many*1001, many/7, many/9, many/4
 		p.PFCReceived.Frames, p.PFCSent.Frames = many/3, many/5
 		if all {
@@ -184,7 +184,7 @@ func discovered(all bool) (*state.LLDP, *state.DCBX) {
 // congest gives one priority of a port traffic and congestion; if all is true, also unlikely
 // events.
 func congest(p *control.PortState, i int, all bool) {
-	c, lossless := &p.Port, p.Lossless>>i&1 != 0
+	c, lossless := &p.PortCounters, p.Lossless>>i&1 != 0
 	c.RX[i], c.TX[i] = many+uint64(i), many-uint64(i)
 	p.Groups[i] = cells.GroupUsage{Reserved: 8, Shared: 1234, PeakShared: 5678, Headroom: 3, PeakHeadroom: 321}
 	p.Queues[i] = cells.QueueUsage{Used: 777, Peak: 999, Max: 1000}

@@ -1,17 +1,12 @@
-// Package counters holds what a worker counts on a port.
-package counters
+package dataplane
 
 import (
-	"sluice/internal/buffered"
 	"sluice/internal/dataplane/drop"
 	"sluice/internal/dataplane/punt"
 )
 
-// Priorities is the number of priorities of a port.
-const Priorities = buffered.Priorities
-
-// Port is what a worker counts on one port, in frames unless noted. They only grow.
-type Port struct {
+// PortCounters are what a worker counts on one port, in frames unless noted. They only grow.
+type PortCounters struct {
 	RXFrames, RXBytes uint64 // all frames taken from the driver
 	RXBursts          uint64 // bursts in which they were taken
 	// buffers that the driver returned with a frame although it did not have them to receive into;
@@ -48,7 +43,7 @@ type Port struct {
 }
 
 // Drop counts dropped frames of a priority. lossless says whether they came in as lossless.
-func (c *Port) Drop(why drop.Reason, priority uint8, lossless bool, frames uint64) {
+func (c *PortCounters) Drop(why drop.Reason, priority uint8, lossless bool, frames uint64) {
 	c.Drops[why][priority%Priorities] += frames
 	if lossless {
 		c.Lost[why][priority%Priorities] += frames
@@ -56,17 +51,17 @@ func (c *Port) Drop(why drop.Reason, priority uint8, lossless bool, frames uint6
 }
 
 // Dropped returns all dropped frames, whatever the reason.
-func (c *Port) Dropped() uint64 { return c.Drops.Sum(func(drop.Reason) bool { return true }) }
+func (c *PortCounters) Dropped() uint64 { return c.Drops.Sum(func(drop.Reason) bool { return true }) }
 
 // LosslessDrops returns how many frames that came in as lossless were dropped for lack of room.
 // This number must stay 0.
-func (c *Port) LosslessDrops() uint64 { return c.Lost.Sum(drop.Reason.Congestion) }
+func (c *PortCounters) LosslessDrops() uint64 { return c.Lost.Sum(drop.Reason.Congestion) }
 
 // In returns how many frames the port had to find a place for.
-func (c *Port) In() uint64 { return c.RXFrames + c.FloodCopies }
+func (c *PortCounters) In() uint64 { return c.RXFrames + c.FloodCopies }
 
 // Out returns how many of the frames of In have left the port.
-func (c *Port) Out() uint64 {
+func (c *PortCounters) Out() uint64 {
 	n := c.TXFrames - c.Recalled + c.Dropped() + c.Control
 	for _, punted := range c.Punted {
 		n += punted
@@ -76,7 +71,7 @@ func (c *Port) Out() uint64 {
 
 // ClassDrops returns the dropped frames of a class: in counts those that the port received and did
 // not queue, out those that were bound for it.
-func (c *Port) ClassDrops(priority int) (in, out uint64) {
+func (c *PortCounters) ClassDrops(priority int) (in, out uint64) {
 	for why := range c.Drops {
 		if drop.Reason(why).AtEgress() {
 			out += c.Drops[why][priority]
@@ -105,13 +100,13 @@ func (l *Losses) Sum(of func(drop.Reason) bool) uint64 {
 
 // Departed sums up the counts of ports that have left.
 type Departed struct {
-	In, Out uint64 // frames, as Port.In and Port.Out return them
-	Lost    uint64 // frames, as Port.LosslessDrops returns them
+	In, Out uint64 // frames, as PortCounters.In and Out return them
+	Lost    uint64 // frames, as LosslessDrops returns them
 	Failed  uint64 // frames that came in as lossless and were lost although there was room
 }
 
 // Add adds a port that leaves.
-func (d *Departed) Add(c *Port) {
+func (d *Departed) Add(c *PortCounters) {
 	d.Lost += c.LosslessDrops()
 	d.Failed += c.Lost.Sum(drop.Reason.Failure)
 	d.In += c.In()

@@ -1,4 +1,4 @@
-package counters
+package dataplane
 
 import (
 	"sluice/cells"
@@ -15,7 +15,7 @@ type PortSnapshot struct {
 	Vacant bool
 	Up     bool
 	Reads  bool // false: what it receives stalls, because its link is down, or there is no memory for its headroom yet
-	Port
+	PortCounters
 	Lossless    uint8 // priorities
 	PFCSent     pfc.GeneratorStats
 	PFCReceived pfc.ReceiverStats

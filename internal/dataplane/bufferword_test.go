@@ -1,4 +1,4 @@
-package buffered
+package dataplane
 
 import (
 	"math"
@@ -13,18 +13,18 @@ func TestFrame(t *testing.T) {
 		word := func(name string, least, most int) int {
 			return rapid.OneOf(rapid.IntRange(least, most), rapid.SampledFrom([]int{least, most})).Draw(t, name)
 		}
-		offset, length, cells := word("offset", 4, math.MaxUint16-4), word("length", 4, MaxLength-4),
+		offset, length, cells := word("offset", 4, math.MaxUint16-4), word("length", 4, maxWordLength-4),
 			word("cells", 0, math.MaxUint16)
-		port, priority, queue := word("port", 0, MaxPorts-1), word("priority", 0, Priorities-1),
+		port, priority, queue := word("port", 0, maxPorts-1), word("priority", 0, Priorities-1),
 			word("queue", 0, Priorities-1)
-		flags := Frame(word("several", 0, 1))*Several | Frame(word("lossless", 0, 1))*Lossless
-		f := New(uint16(offset), length, cells, KindOf(uint16(port*Priorities+priority), uint8(queue))) | flags
+		flags := bufferWord(word("several", 0, 1))*severalParts | bufferWord(word("lossless", 0, 1))*cameLossless
+		f := newWord(uint16(offset), length, cells, kindOf(uint16(port*Priorities+priority), uint8(queue))) | flags
 		moved := word("moved", -4, 4)
 		for _, by := range []int{0, moved} {
 			g := f.Moved(by)
 			if int(g.Offset()) != offset+by || g.Length() != length-by || g.Cells() != cells || g.In() != port ||
 				int(g.Priority()) != priority ||
-				int(g.Queue()) != queue || g.Kind() != f.Kind() || g&(Several|Lossless) != flags ||
+				int(g.Queue()) != queue || g.Kind() != f.Kind() || g&(severalParts|cameLossless) != flags ||
 				g.At(uint16(offset)) != f.Moved(by).At(uint16(offset)) ||
 				int(g.At(4).Offset()) != 4 {
 				t.Fatalf("%d bytes at %d, %d cells, port %d, priority %d, queue %d, moved by %d: %#x", length, offset,

@@ -1,4 +1,4 @@
-package buffered
+package dataplane
 
 import (
 	"bytes"
@@ -12,40 +12,40 @@ import (
 	"sluice/pmd"
 )
 
-const size = 2048 // bytes of a buffer
+const testBufferSize = 2048 // bytes of a buffer
 
-// memory returns 64 buffers with random bytes.
-func memory(t testing.TB, rng *rand.Rand) *umem.Memory {
-	b := make([]byte, 64*size)
+// testMemory returns 64 buffers with random bytes.
+func testMemory(t testing.TB, rng *rand.Rand) *umem.Memory {
+	b := make([]byte, 64*testBufferSize)
 	for i := range b {
 		b[i] = byte(rng.Uint32())
 	}
-	m, err := umem.Over(b, size, "")
+	m, err := umem.Over(b, testBufferSize, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
 }
 
-// drawFrame returns the descriptors of a frame in random buffers, with parts of random lengths at
+// drawParts returns the descriptors of a frame in random buffers, with parts of random lengths at
 // random places, and its bytes.
-func drawFrame(rng *rand.Rand, m *umem.Memory, buffers []int) (descs []pmd.Desc, b []byte) {
+func drawParts(rng *rand.Rand, m *umem.Memory, buffers []int) (descs []pmd.Desc, b []byte) {
 	for i, id := range buffers {
 		least := 1
 		if i == 0 {
-			least = LeastHead
+			least = leastHead
 		}
-		at := rng.IntN(size - least + 1)
-		n := least + rng.IntN(size-at-least+1)
-		d := pmd.Desc{Addr: uint64(id*size + at), Len: uint32(n), Options: pmd.Continued}
+		at := rng.IntN(testBufferSize - least + 1)
+		n := least + rng.IntN(testBufferSize-at-least+1)
+		d := pmd.Desc{Addr: uint64(id*testBufferSize + at), Len: uint32(n), Options: pmd.Continued}
 		descs, b = append(descs, d), append(b, m.Frame(d.Addr, d.Len)...)
 	}
 	descs[len(descs)-1].Options = 0
 	return descs, b
 }
 
-// join returns the bytes of descriptors.
-func join(m *umem.Memory, descs []pmd.Desc) (b []byte) {
+// joinParts returns the bytes of descriptors.
+func joinParts(m *umem.Memory, descs []pmd.Desc) (b []byte) {
 	for _, d := range descs {
 		b = append(b, m.Frame(d.Addr, d.Len)...)
 	}
@@ -57,9 +57,9 @@ func join(m *umem.Memory, descs []pmd.Desc) (b []byte) {
 func TestParts(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
-		m := memory(t, rng)
-		p, ids, n := NewParts(m), rng.Perm(64), 2+rng.IntN(pmd.MaxParts-1)
-		descs, b := drawFrame(rng, m, ids[:n])
+		m := testMemory(t, rng)
+		p, ids, n := newPartTable(m), rng.Perm(64), 2+rng.IntN(pmd.MaxParts-1)
+		descs, b := drawParts(rng, m, ids[:n])
 		frame, valid := p.Link(descs)
 		if !valid || frame.Addr != descs[0].Addr || int(frame.Len) != len(b) || frame.Options != pmd.Continued {
 			rt.Fatalf("%+v, valid %t, of %+v", frame, valid, descs)
@@ -80,14 +80,14 @@ func TestParts(t *testing.T) {
 				}
 			}
 			for i, d := range got {
-				if (d.Options == 0) != (i == len(got)-1) || d.Len == 0 || d.Addr/size != uint64(buffers[i]) ||
-					(d.Addr+uint64(d.Len)-1)/size != d.Addr/size {
+				if (d.Options == 0) != (i == len(got)-1) || d.Len == 0 || d.Addr/testBufferSize != uint64(buffers[i]) ||
+					(d.Addr+uint64(d.Len)-1)/testBufferSize != d.Addr/testBufferSize {
 					rt.Fatalf("part %d of %d: %+v in buffer %d", i, len(got), d, buffers[i])
 				}
 			}
 			gathered := make([]byte, rng.IntN(len(b)+100))
 			k := p.Gather(gathered, &frame)
-			if !bytes.Equal(join(m, got), b) || !bytes.Equal(gathered[:k], b[:min(len(b), len(gathered))]) ||
+			if !bytes.Equal(joinParts(m, got), b) || !bytes.Equal(gathered[:k], b[:min(len(b), len(gathered))]) ||
 				!bytes.HasPrefix(b, p.Bytes(&frame)) || len(p.Bytes(&frame)) != int(got[0].Len) {
 				rt.Fatal("the frame has other bytes")
 			}
@@ -103,7 +103,7 @@ func TestParts(t *testing.T) {
 		c := p.Copy(to, &frame)
 		whole(c, ids[n:2*n])
 		packed := p.Pack(frame)
-		if got := whole(packed, ids[:n]); len(got) != (len(b)+size-1)/size {
+		if got := whole(packed, ids[:n]); len(got) != (len(b)+testBufferSize-1)/testBufferSize {
 			rt.Fatalf("%d bytes packed into %d parts", len(b), len(got))
 		}
 		whole(c, ids[n:2*n]) // unchanged
@@ -113,24 +113,24 @@ func TestParts(t *testing.T) {
 // TestInvalidFrames: what is no frame is linked all the same, so that its buffers can be freed.
 func TestInvalidFrames(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	m := memory(t, rng)
-	p := NewParts(m)
+	m := testMemory(t, rng)
+	p := newPartTable(m)
 	for name, change := range map[string]func(d []pmd.Desc) []pmd.Desc{
 		"incomplete":      func(d []pmd.Desc) []pmd.Desc { d[2].Options = pmd.Continued; return d },
 		"one part":        func(d []pmd.Desc) []pmd.Desc { return d[:1] },
-		"short head":      func(d []pmd.Desc) []pmd.Desc { d[0].Len = LeastHead - 1; return d },
+		"short head":      func(d []pmd.Desc) []pmd.Desc { d[0].Len = leastHead - 1; return d },
 		"empty part":      func(d []pmd.Desc) []pmd.Desc { d[1].Len = 0; return d },
-		"beyond a buffer": func(d []pmd.Desc) []pmd.Desc { d[1].Len = size; d[1].Addr |= 1; return d },
+		"beyond a buffer": func(d []pmd.Desc) []pmd.Desc { d[1].Len = testBufferSize; d[1].Addr |= 1; return d },
 		"beyond all":      func(d []pmd.Desc) []pmd.Desc { d[0].Len = 1 << 31; d[1].Len = 1 << 31; return d },
 		"too many parts": func([]pmd.Desc) (d []pmd.Desc) {
 			for i := range uint64(pmd.MaxParts + 1) {
-				d = append(d, pmd.Desc{Addr: i * size, Len: 200, Options: pmd.Continued})
+				d = append(d, pmd.Desc{Addr: i * testBufferSize, Len: 200, Options: pmd.Continued})
 			}
 			d[pmd.MaxParts].Options = 0
 			return d
 		},
 	} {
-		d, _ := drawFrame(rng, m, []int{9, 4, 7})
+		d, _ := drawParts(rng, m, []int{9, 4, 7})
 		d = change(d)
 		frame, valid := p.Link(d)
 		if valid || p.Buffers(p.id(frame.Addr)) != len(d) || len(p.Later(p.id(frame.Addr), nil)) != len(d)-1 {
@@ -143,9 +143,9 @@ func TestInvalidFrames(t *testing.T) {
 // TestPartsComplete: a frame is complete with its last part, in any order.
 func TestPartsComplete(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	m := memory(t, rng)
-	p := NewParts(m)
-	d, _ := drawFrame(rng, m, []int{9, 4, 7})
+	m := testMemory(t, rng)
+	p := newPartTable(m)
+	d, _ := drawParts(rng, m, []int{9, 4, 7})
 	p.Link(d)
 	p.Send(9, 3)
 	for i, id := range []uint32{7, 9, 4} {

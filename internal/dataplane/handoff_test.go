@@ -1,4 +1,4 @@
-package handoff
+package dataplane
 
 import (
 	"slices"
@@ -9,11 +9,11 @@ import (
 // TestOutbox: ids arrive in order once they are published, a burst at a time or by Flush, and
 // Waiting finds all of them.
 func TestOutbox(t *testing.T) {
-	l, err := New(100)
+	l, err := newHandoff(100)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := NewOutbox(1, l)
+	o := newOutbox(1, l)
 	var frames, home []uint32
 	for id := range uint32(70) {
 		o.SendFrame(id)
@@ -23,8 +23,8 @@ func TestOutbox(t *testing.T) {
 			home = append(home, 100+id)
 		}
 	}
-	if l.Frames.Len() != burst || l.Home.Len() != 0 {
-		t.Errorf("%d frames and %d to go home are published, want %d and 0", l.Frames.Len(), l.Home.Len(), burst)
+	if l.Frames.Len() != outboxBurst || l.Home.Len() != 0 {
+		t.Errorf("%d frames and %d to go home are published, want %d and 0", l.Frames.Len(), l.Home.Len(), outboxBurst)
 	}
 	if a, b := o.Waiting(); !slices.Equal(a, frames) || !slices.Equal(b, home) {
 		t.Errorf("%v and %v are under way", a, b)
@@ -44,7 +44,7 @@ func TestOutbox(t *testing.T) {
 
 // TestMoreBuffersThanThereAre: a ring has room for all buffers; more is a fault of the worker.
 func TestMoreBuffersThanThereAre(t *testing.T) {
-	l, err := New(64)
+	l, err := newHandoff(64)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestMoreBuffersThanThereAre(t *testing.T) {
 			t.Errorf("%v", r)
 		}
 	}()
-	o := NewOutbox(1, l)
+	o := newOutbox(1, l)
 	for id := range uint32(65) {
 		o.SendFrame(id)
 	}

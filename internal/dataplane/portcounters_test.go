@@ -1,4 +1,4 @@
-package counters
+package dataplane
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 
 // TestPort: frames add up, in all and by class.
 func TestPort(t *testing.T) {
-	c := Port{RXFrames: 100, FloodCopies: 7, TXFrames: 50, Recalled: 2, Control: 3}
+	c := PortCounters{RXFrames: 100, FloodCopies: 7, TXFrames: 50, Recalled: 2, Control: 3}
 	c.Punted[punt.LLDP] = 4
 	c.Drops[drop.Oversize][1], c.Drops[drop.QueueFull][1], c.Drops[drop.Storm][1] = 10, 20, 5
 	c.StormQueued[1] = 3
@@ -23,7 +23,7 @@ func TestPort(t *testing.T) {
 
 // TestLost: lack of room alone makes a lossless drop, and only of frames that came in as lossless.
 func TestLost(t *testing.T) {
-	var c Port
+	var c PortCounters
 	c.Drop(drop.HeadroomFull, 3, true, 5)
 	c.Drop(drop.QueueFull, 4, false, 6)
 	c.Drop(drop.Storm, 3, true, 9)
@@ -32,8 +32,8 @@ func TestLost(t *testing.T) {
 		t.Errorf("%v: %d lossless drops of %d", c.Lost, c.LosslessDrops(), c.Dropped())
 	}
 	var d Departed
-	d.Add(&Port{RXFrames: 8, TXFrames: 6, Lost: c.Lost})
-	d.Add(&Port{RXFrames: 1, Control: 1})
+	d.Add(&PortCounters{RXFrames: 8, TXFrames: 6, Lost: c.Lost})
+	d.Add(&PortCounters{RXFrames: 1, Control: 1})
 	if d != (Departed{In: 9, Out: 7, Lost: 5, Failed: 9}) {
 		t.Errorf("%+v", d)
 	}

@@ -1,4 +1,4 @@
-package buffered
+package dataplane
 
 import (
 	"math/bits"
@@ -7,23 +7,23 @@ import (
 	"sluice/pmd"
 )
 
-// LeastHead is the fewest bytes that a head may have: more than all headers that the switch reads
+// leastHead is the fewest bytes that a head may have: more than all headers that the switch reads
 // or changes.
-const LeastHead = 128
+const leastHead = 128
 
-// Parts describes the frames of a memory that are too long for one buffer. Such a frame has several
-// parts, each in a buffer of its own. It goes by the id of its first buffer, the head, which holds
-// all headers. A descriptor of the frame has the place of the head, the length of the whole frame,
-// and the option pmd.Continued. An entry belongs to the worker that holds the frame.
-type Parts struct {
+// partTable describes the frames of a memory that are too long for one buffer. Such a frame has
+// several parts, each in a buffer of its own. It goes by the id of its first buffer, the head,
+// which holds all headers. A descriptor of the frame has the place of the head, the length of the
+// whole frame, and the option pmd.Continued. An entry belongs to the worker that holds the frame.
+type partTable struct {
 	memory *umem.Memory
 	shift  uint
 	mask   uint64
-	links  []link // by buffer id
+	links  []partLink // by buffer id
 }
 
-// link is one buffer of a frame.
-type link struct {
+// partLink is one buffer of a frame.
+type partLink struct {
 	head   uint32 // buffer of the first part
 	next   uint32 // that of the next part, unless this is the last
 	length uint32 // bytes of a later part; in the head: of all later parts
@@ -32,24 +32,24 @@ type link struct {
 	sent   uint8  // in the head: parts that the driver has not completed
 }
 
-// NewParts returns a table for all buffers of a memory.
-func NewParts(m *umem.Memory) *Parts {
+// newPartTable returns a table for all buffers of a memory.
+func newPartTable(m *umem.Memory) *partTable {
 	shift := uint(bits.TrailingZeros(uint(m.BufferSize())))
-	return &Parts{memory: m, shift: shift, mask: 1<<shift - 1, links: make([]link, m.Buffers())}
+	return &partTable{memory: m, shift: shift, mask: 1<<shift - 1, links: make([]partLink, m.Buffers())}
 }
 
-func (p *Parts) id(addr uint64) uint32 { return uint32(addr >> (p.shift & 63)) }
+func (p *partTable) id(addr uint64) uint32 { return uint32(addr >> (p.shift & 63)) }
 
 // Link makes one frame of descs, and returns its descriptor. valid says whether the frame can be
 // forwarded: it is complete, has no more than pmd.MaxParts parts, none of them is empty or exceeds
 // its buffer, and its headers lie in the head. A frame that is not valid must still be freed like
 // others. All buffers must be different, and there may be at most 255.
-func (p *Parts) Link(descs []pmd.Desc) (frame pmd.Desc, valid bool) {
+func (p *partTable) Link(descs []pmd.Desc) (frame pmd.Desc, valid bool) {
 	n := len(descs)
 	frame = pmd.Desc{Addr: descs[0].Addr, Options: pmd.Continued}
-	valid = n > 1 && n <= pmd.MaxParts && descs[0].Len >= LeastHead && descs[n-1].Options == 0
+	valid = n > 1 && n <= pmd.MaxParts && descs[0].Len >= leastHead && descs[n-1].Options == 0
 	head := &p.links[p.id(frame.Addr)]
-	var last *link
+	var last *partLink
 	for i := range descs {
 		d := &descs[i]
 		length := min(d.Len, uint32(p.mask+1-d.Addr&p.mask))
@@ -60,23 +60,23 @@ func (p *Parts) Link(descs []pmd.Desc) (frame pmd.Desc, valid bool) {
 			last.next = id
 		}
 		last = &p.links[id]
-		*last = link{head: p.id(frame.Addr), length: length, offset: uint16(d.Addr & p.mask)}
+		*last = partLink{head: p.id(frame.Addr), length: length, offset: uint16(d.Addr & p.mask)}
 	}
 	head.length, head.count = frame.Len-head.length, uint8(n)
 	return frame, valid
 }
 
 // Head returns the head of the frame that a buffer belongs to.
-func (p *Parts) Head(id uint32) uint32 { return p.links[id].head }
+func (p *partTable) Head(id uint32) uint32 { return p.links[id].head }
 
 // Buffers returns how many buffers the frame with a head has. It is not inlined, so that callers
 // for which such frames are the exception stay small.
 //
 //go:noinline
-func (p *Parts) Buffers(head uint32) int { return int(p.links[head].count) }
+func (p *partTable) Buffers(head uint32) int { return int(p.links[head].count) }
 
 // Later appends the buffers of a frame behind its head to ids.
-func (p *Parts) Later(head uint32, ids []uint32) []uint32 {
+func (p *partTable) Later(head uint32, ids []uint32) []uint32 {
 	id := head
 	for range p.links[head].count - 1 {
 		id = p.links[id].next
@@ -86,12 +86,12 @@ func (p *Parts) Later(head uint32, ids []uint32) []uint32 {
 }
 
 // Bytes returns the bytes of a frame that lie in its head.
-func (p *Parts) Bytes(frame *pmd.Desc) []byte {
+func (p *partTable) Bytes(frame *pmd.Desc) []byte {
 	return p.memory.Frame(frame.Addr, frame.Len-p.links[p.id(frame.Addr)].length)
 }
 
 // Gather copies as many bytes of a frame to b as fit, and returns their number.
-func (p *Parts) Gather(b []byte, frame *pmd.Desc) int {
+func (p *partTable) Gather(b []byte, frame *pmd.Desc) int {
 	n, id := copy(b, p.Bytes(frame)), p.id(frame.Addr)
 	for range p.links[id].count - 1 {
 		id = p.links[id].next
@@ -101,14 +101,14 @@ func (p *Parts) Gather(b []byte, frame *pmd.Desc) int {
 }
 
 // part returns the bytes of a later part.
-func (p *Parts) part(id uint32) []byte {
+func (p *partTable) part(id uint32) []byte {
 	l := &p.links[id]
 	return p.memory.Frame(uint64(id)<<(p.shift&63)+uint64(l.offset), l.length)
 }
 
 // Copy copies a frame, part by part, to the buffers in ids, as many as the frame has. It returns
 // the descriptor of the copy.
-func (p *Parts) Copy(ids []uint32, frame *pmd.Desc) pmd.Desc {
+func (p *partTable) Copy(ids []uint32, frame *pmd.Desc) pmd.Desc {
 	var descs [pmd.MaxParts]pmd.Desc
 	parts := p.Descriptors(descs[:0], *frame)
 	for i := range parts {
@@ -121,7 +121,7 @@ func (p *Parts) Copy(ids []uint32, frame *pmd.Desc) pmd.Desc {
 }
 
 // Descriptors appends a descriptor for each part of a frame that is not empty.
-func (p *Parts) Descriptors(to []pmd.Desc, frame pmd.Desc) []pmd.Desc {
+func (p *partTable) Descriptors(to []pmd.Desc, frame pmd.Desc) []pmd.Desc {
 	id := p.id(frame.Addr)
 	head := &p.links[id]
 	to = append(to, pmd.Desc{Addr: frame.Addr, Len: frame.Len - head.length, Options: pmd.Continued})
@@ -139,7 +139,7 @@ func (p *Parts) Descriptors(to []pmd.Desc, frame pmd.Desc) []pmd.Desc {
 // Pack moves the bytes of a frame so that they fill as few of its buffers as possible. The frame
 // keeps the others as empty parts. It returns the new descriptor of the frame, which begins at the
 // start of the head's buffer.
-func (p *Parts) Pack(frame pmd.Desc) pmd.Desc {
+func (p *partTable) Pack(frame pmd.Desc) pmd.Desc {
 	head := p.id(frame.Addr)
 	b := p.Bytes(&frame)
 	into, room := head, p.memory.Buffer(head)
@@ -173,14 +173,14 @@ func (p *Parts) Pack(frame pmd.Desc) pmd.Desc {
 }
 
 // Send notes that a driver has got so many parts of a frame.
-func (p *Parts) Send(head uint32, parts int) { p.links[head].sent = uint8(parts) }
+func (p *partTable) Send(head uint32, parts int) { p.links[head].sent = uint8(parts) }
 
 // Sending returns how many parts of a frame its driver has not completed.
-func (p *Parts) Sending(head uint32) int { return int(p.links[head].sent) }
+func (p *partTable) Sending(head uint32) int { return int(p.links[head].sent) }
 
 // Complete notes that the driver has completed a part, and returns the head of its frame. last
 // reports whether it was the last part.
-func (p *Parts) Complete(id uint32) (head uint32, last bool) {
+func (p *partTable) Complete(id uint32) (head uint32, last bool) {
 	head = p.links[id].head
 	l := &p.links[head]
 	l.sent--
