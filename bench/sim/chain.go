@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"sluice/bench/host"
+	"sluice/bench/traffic"
 	"sluice/cells"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
@@ -131,7 +131,8 @@ func (x *chainFabric) build(c Chain) (err error) {
 			return err
 		}
 	}
-	hello := host.Flow{ID: 2 * cells.Priorities, Dst: chainAdapter(0), VID: chainVLAN, Size: host.MinSize, Count: 1}
+	hello := traffic.Flow{ID: 2 * cells.Priorities, Dst: chainAdapter(0), VID: chainVLAN, Size: traffic.MinSize,
+		Count: 1}
 	if x.target, err = x.host("target", sw3, 2, chainTarget, c, hello); err != nil {
 		return err
 	}
@@ -148,19 +149,19 @@ func (x *chainFabric) build(c Chain) (err error) {
 func chainAdapter(i int) frame.MAC { return frame.MAC(0x0200_0000_0001 + i) }
 
 func (x *chainFabric) host(
-	name string, s *Switch, port int, mac frame.MAC, c Chain, flows ...host.Flow,
+	name string, s *Switch, port int, mac frame.MAC, c Chain, flows ...traffic.Flow,
 ) (*Host, error) {
-	return x.AddHost(name, s, port, c.Cable, host.Params{
+	return x.AddHost(name, s, port, c.Cable, traffic.Params{
 		MAC: mac, Speed: c.Cable.Rate, InFlight: c.Cable.InFlight(), Flows: flows, Priorities: 1 << LosslessCoS,
 	})
 }
 
 // flows returns the flows of adapter i. It drops a flow of rate 0 only after drawing its size, so
 // that the other flow keeps its size.
-func (x *chainFabric) flows(i int, c Chain) (flows []host.Flow) {
-	for _, f := range []host.Flow{{PCP: LosslessCoS, Rate: c.Lossless}, {PCP: chainLossy, Rate: c.Lossy}} {
+func (x *chainFabric) flows(i int, c Chain) (flows []traffic.Flow) {
+	for _, f := range []traffic.Flow{{PCP: LosslessCoS, Rate: c.Lossless}, {PCP: chainLossy, Rate: c.Lossy}} {
 		f.ID, f.Dst, f.VID = chainFlow(i, f.PCP), chainTarget, chainVLAN
-		f.Size = host.MinSize + x.rng.IntN(cmp.Or(c.Cable.MTU, 1500)-100)
+		f.Size = traffic.MinSize + x.rng.IntN(cmp.Or(c.Cable.MTU, 1500)-100)
 		if f.Rate > 0 {
 			flows = append(flows, f)
 		}
@@ -188,7 +189,7 @@ func (c Chain) send(x *chainFabric) {
 }
 
 // received returns the target's counters for a class, by adapter.
-func (x *chainFabric) received(class uint8) (all [2]host.Received) {
+func (x *chainFabric) received(class uint8) (all [2]traffic.Received) {
 	for _, r := range x.target.Stats(x.now).Received {
 		for i := range all {
 			if r.ID == chainFlow(i, class) {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"sluice/bench/host"
+	"sluice/bench/traffic"
 	"sluice/internal/config"
 	"sluice/internal/control/params"
 	"sluice/internal/dataplane"
@@ -143,17 +143,17 @@ func (s *speaking) drops() (all, lost uint64) {
 func (s *speaking) addHosts(speaks bool) (sink *Host, senders []*Host) {
 	s.t.Helper()
 	for i := range 3 {
-		mac, flows := target, []host.Flow{{ID: 40, Dst: hostA, VID: 100, Size: host.MinSize, Rate: 1e8}}
+		mac, flows := target, []traffic.Flow{{ID: 40, Dst: hostA, VID: 100, Size: traffic.MinSize, Rate: 1e8}}
 		if i < 2 {
 			id := uint32(8 * i)
 			mac = hostA + frame.MAC(i)
-			flows = []host.Flow{testFlow(id+lossless, lossless, 1000, 0), testFlow(id+lossy, lossy, 1000, 0)}
+			flows = []traffic.Flow{testFlow(id+lossless, lossless, 1000, 0), testFlow(id+lossy, lossy, 1000, 0)}
 		}
 		port := s.file.Ports[i]
-		p := host.Params{MAC: mac, Speed: port.Speed, InFlight: 16 << 10, Flows: flows}
+		p := traffic.Params{MAC: mac, Speed: port.Speed, InFlight: 16 << 10, Flows: flows}
 		if speaks {
 			var err error
-			if p.DCBX, err = host.NewNegotiator(host.NegotiatorParams{MAC: mac, Name: mac.String()}); err != nil {
+			if p.DCBX, err = traffic.NewNegotiator(traffic.NegotiatorParams{MAC: mac, Name: mac.String()}); err != nil {
 				s.t.Fatal(err)
 			}
 		}

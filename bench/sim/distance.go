@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"sluice/bench/host"
+	"sluice/bench/traffic"
 	"sluice/cells"
 	"sluice/cells/headroom"
 	"sluice/internal/dataplane"
@@ -131,15 +131,15 @@ func (l LongLink) PFCAt(metres float64, threshold int) (p LinkPoint, err error) 
 		return p, err
 	}
 	const source, sink = frame.MAC(0x0200_0000_0001), frame.MAC(0x0200_0000_0002)
-	sender, err := f.AddHost("sender", receiver, 0, Cable{Rate: l.Rate, Metres: metres, MTU: l.Frame}, host.Params{
+	sender, err := f.AddHost("sender", receiver, 0, Cable{Rate: l.Rate, Metres: metres, MTU: l.Frame}, traffic.Params{
 		MAC: source, Speed: l.Rate, InFlight: 2 * l.Frame, Priorities: 1 << LosslessCoS,
-		Flows: []host.Flow{{Dst: sink, PCP: LosslessCoS, Size: l.Frame}},
+		Flows: []traffic.Flow{{Dst: sink, PCP: LosslessCoS, Size: l.Frame}},
 	})
 	if err != nil {
 		return p, err
 	}
 	drain, err := f.AddHost("drain", receiver, 1, Cable{Rate: l.Drain.Rate, Metres: 1, MTU: l.Frame},
-		host.Params{MAC: sink, Speed: l.Drain.Rate})
+		traffic.Params{MAC: sink, Speed: l.Drain.Rate})
 	if err != nil {
 		return p, err
 	}

@@ -12,7 +12,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"sluice/bench/host"
+	"sluice/bench/traffic"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
 	"sluice/internal/linux/umem"
@@ -52,7 +52,7 @@ type Switch struct {
 
 // Host is a host of a Fabric.
 type Host struct {
-	*host.Host
+	*traffic.Host
 	Name string
 	end  mem.End
 }
@@ -138,7 +138,7 @@ func (f *Fabric) AddSwitch(name string, p dataplane.Params) (*Switch, error) {
 
 // AddHost adds a host at the end of a cable to a port of a switch. It fills in the port and memory
 // fields of p.
-func (f *Fabric) AddHost(name string, s *Switch, port int, c Cable, p host.Params) (*Host, error) {
+func (f *Fabric) AddHost(name string, s *Switch, port int, c Cable, p traffic.Params) (*Host, error) {
 	buffers, size := 2*c.ring(), c.buffer() // half to receive into, half to send
 	h := &Host{Name: name, end: mem.End{Memory: make([]byte, buffers*size), Buffer: size}}
 	w, err := f.join(c, h.end, s.end())
@@ -147,7 +147,7 @@ func (f *Fabric) AddHost(name string, s *Switch, port int, c Cable, p host.Param
 	}
 	s.plug(port, w.B, c)
 	p.Port, p.Memory, p.BufferSize, p.Buffers = w.A, h.end.Memory, size, buffers
-	if h.Host, err = host.New(p); err != nil {
+	if h.Host, err = traffic.New(p); err != nil {
 		return nil, fmt.Errorf("bench: add host %s: %w", name, err)
 	}
 	f.hosts = append(f.hosts, h)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"sluice/bench/host"
+	"sluice/bench/traffic"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
 )
@@ -44,9 +44,9 @@ func (x jumboFabric) limit(s *Switch) {
 }
 
 // jumboHost adds a host for jumbo frames.
-func jumboHost(t *testing.T, f *Fabric, s *Switch, port int, c Cable, mac frame.MAC, flows ...host.Flow) *Host {
+func jumboHost(t *testing.T, f *Fabric, s *Switch, port int, c Cable, mac frame.MAC, flows ...traffic.Flow) *Host {
 	t.Helper()
-	h, err := f.AddHost(fmt.Sprintf("host %v", mac), s, port, c, host.Params{
+	h, err := f.AddHost(fmt.Sprintf("host %v", mac), s, port, c, traffic.Params{
 		MAC: mac, Speed: c.Rate, InFlight: 16 << 10, Flows: flows, Priorities: 1 << lossless,
 	})
 	if err != nil {
@@ -56,8 +56,8 @@ func jumboHost(t *testing.T, f *Fabric, s *Switch, port int, c Cable, mac frame.
 }
 
 // jumboFlow returns a flow of all sizes.
-func jumboFlow(id uint32, to frame.MAC, pcp uint8, rate uint64) host.Flow {
-	return host.Flow{ID: id, Dst: to, VID: 100, PCP: pcp, Sizes: jumboSizes, Rate: rate}
+func jumboFlow(id uint32, to frame.MAC, pcp uint8, rate uint64) traffic.Flow {
+	return traffic.Flow{ID: id, Dst: to, VID: 100, PCP: pcp, Sizes: jumboSizes, Rate: rate}
 }
 
 // dropped returns how many frames of a class all ports of a switch have dropped.
@@ -92,7 +92,7 @@ func (x jumboFabric) overload(t *testing.T, seed uint64, workers int) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	hello := host.Flow{ID: 40, Dst: hostA, VID: 100, PCP: 1, Size: 60, Rate: 1e6}
+	hello := traffic.Flow{ID: 40, Dst: hostA, VID: 100, PCP: 1, Size: 60, Rate: 1e6}
 	sink := jumboHost(t, f, s, 2, c, target, hello)
 	f.Run(100_000)
 	var senders []*Host
@@ -131,11 +131,12 @@ func TestJumboRingsTooShort(t *testing.T) {
 		}
 		defer f.Close()
 		c.Ring = 1024
-		sink := jumboHost(t, f, s, 1, c, target, host.Flow{ID: 40, Dst: hostA, VID: 100, PCP: 1, Size: 60, Rate: 1e6})
+		sink := jumboHost(t, f, s, 1, c, target, traffic.Flow{ID: 40, Dst: hostA, VID: 100, PCP: 1, Size: 60,
+			Rate: 1e6})
 		f.Run(200_000)
 		c.RXRing = x.ring
-		sender, err := f.AddHost("sender", s, 0, c, host.Params{
-			MAC: hostA, Speed: c.Rate, InFlight: 256 << 10, Flows: []host.Flow{jumboFlow(lossy, target, lossy, 0)},
+		sender, err := f.AddHost("sender", s, 0, c, traffic.Params{
+			MAC: hostA, Speed: c.Rate, InFlight: 256 << 10, Flows: []traffic.Flow{jumboFlow(lossy, target, lossy, 0)},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -172,9 +173,9 @@ func TestJumboFlood(t *testing.T) {
 			defer f.Close()
 			var hosts []*Host
 			for i := range 4 {
-				var flows []host.Flow
+				var flows []traffic.Flow
 				if id := uint32(8 * i); i < 2 {
-					flows = []host.Flow{jumboFlow(id+lossless, group, lossless, 4*gbit),
+					flows = []traffic.Flow{jumboFlow(id+lossless, group, lossless, 4*gbit),
 						jumboFlow(id+lossy, group, lossy, 6*gbit)}
 				}
 				hosts = append(hosts, jumboHost(t, f, s, i, c, hostA+frame.MAC(i), flows...))

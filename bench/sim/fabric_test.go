@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"sluice/bench/host"
+	"sluice/bench/traffic"
 	"sluice/internal/frame"
 )
 
@@ -28,9 +28,9 @@ func testSwitch(t *testing.T, f *Fabric, name string, ports, workers int) *Switc
 }
 
 // testHost adds a host with flows.
-func testHost(t *testing.T, f *Fabric, s *Switch, port int, mac frame.MAC, speed uint64, flows ...host.Flow) *Host {
+func testHost(t *testing.T, f *Fabric, s *Switch, port int, mac frame.MAC, speed uint64, flows ...traffic.Flow) *Host {
 	t.Helper()
-	h, err := f.AddHost(fmt.Sprintf("host %v", mac), s, port, Cable{Rate: speed, Metres: 300}, host.Params{
+	h, err := f.AddHost(fmt.Sprintf("host %v", mac), s, port, Cable{Rate: speed, Metres: 300}, traffic.Params{
 		MAC: mac, Speed: speed, InFlight: 16 << 10, Flows: flows, Priorities: 1 << lossless,
 	})
 	if err != nil {
@@ -42,8 +42,8 @@ func testHost(t *testing.T, f *Fabric, s *Switch, port int, mac frame.MAC, speed
 const target = frame.MAC(0x0200_0000_00ff)
 
 // testFlow returns a flow to the target.
-func testFlow(id uint32, pcp uint8, size int, rate uint64) host.Flow {
-	return host.Flow{ID: id, Dst: target, VID: 100, PCP: pcp, Size: size, Rate: rate}
+func testFlow(id uint32, pcp uint8, size int, rate uint64) traffic.Flow {
+	return traffic.Flow{ID: id, Dst: target, VID: 100, PCP: pcp, Size: size, Rate: rate}
 }
 
 // verify settles the fabric and compares what each flow sent with what the target received.
@@ -55,7 +55,7 @@ func verify(t *testing.T, f *Fabric, sink *Host, senders ...*Host) (lostByPCP [8
 	if err := f.Check(); err != nil {
 		t.Error(err)
 	}
-	received := map[uint32]host.Received{}
+	received := map[uint32]traffic.Received{}
 	for _, r := range sink.Stats(f.Now()).Received {
 		received[r.ID] = r
 		if r.Reordered+r.Duplicates+r.Stale > 0 {
@@ -90,7 +90,7 @@ func TestThreeWorkers(t *testing.T) {
 	}
 	// The target sends a frame, so that its own worker learns its address and announces it to the
 	// others.
-	hello := host.Flow{ID: 40, Dst: 0x0200_0000_0001, VID: 100, PCP: 1, Size: 60, Rate: 1e6}
+	hello := traffic.Flow{ID: 40, Dst: 0x0200_0000_0001, VID: 100, PCP: 1, Size: 60, Rate: 1e6}
 	sink := testHost(t, f, s, 2, target, 10*gbit, hello)
 	f.Run(5e6)
 	lost := verify(t, f, sink, senders...)
@@ -146,8 +146,8 @@ func TestLongFastCable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addHost := func(port int, c Cable, mac frame.MAC, flows ...host.Flow) *Host {
-		h, err := f.AddHost("host", s, port, c, host.Params{MAC: mac, Speed: rate, InFlight: c.InFlight(),
+	addHost := func(port int, c Cable, mac frame.MAC, flows ...traffic.Flow) *Host {
+		h, err := f.AddHost("host", s, port, c, traffic.Params{MAC: mac, Speed: rate, InFlight: c.InFlight(),
 			Flows: flows})
 		if err != nil {
 			t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"sluice/bench/host"
+	"sluice/bench/traffic"
 	"sluice/internal/frame"
 	"sluice/pfc"
 	"sluice/pmd/mem"
@@ -82,7 +82,7 @@ func (h Healing) refresh() int64 {
 
 // spare returns the cells that arrive between an XOFF and its repetition.
 func (h Healing) spare() int {
-	slot := float64(host.MinSize+frame.WireOverhead) * 8e9 / float64(h.Cable.Rate)
+	slot := float64(traffic.MinSize+frame.WireOverhead) * 8e9 / float64(h.Cable.Rate)
 	return int(math.Ceil(float64(h.refresh()+PollMax)/slot)) + 1
 }
 
@@ -145,9 +145,9 @@ func (x *healingFabric) build() (err error) {
 	}
 	faulty := x.Cable
 	faulty.Fault = x.watch
-	p := host.Params{
+	p := traffic.Params{
 		MAC: 0x0200_0000_0001, Speed: x.Cable.Rate, InFlight: x.Cable.InFlight(), Priorities: 1 << LosslessCoS,
-		Flows: []host.Flow{{Dst: healingTarget, PCP: LosslessCoS, Size: host.MinSize}},
+		Flows: []traffic.Flow{{Dst: healingTarget, PCP: LosslessCoS, Size: traffic.MinSize}},
 	}
 	if x.host, err = x.AddHost("host", x.sw, 0, faulty, p); err != nil {
 		return err
@@ -248,7 +248,7 @@ func (x *healingFabric) loseXON(r *Healed) error {
 	}
 	x.run(healingReaction)
 	// Subtract slot and delay from the arrival to get the time when the host began to send.
-	slot := int64((host.MinSize + frame.WireOverhead) * 8e9 / x.Cable.Rate)
+	slot := int64((traffic.MinSize + frame.WireOverhead) * 8e9 / x.Cable.Rate)
 	began := x.resumeAt - slot - mem.Length(x.Cable.Metres) - x.Cable.Transceivers
 	r.Idle, r.Paused, r.Dropped = began-x.lostAt, began-x.xoffAt, x.drops()
 	return nil

@@ -3,7 +3,7 @@ package sim
 import (
 	"testing"
 
-	"sluice/bench/host"
+	"sluice/bench/traffic"
 	"sluice/internal/dataplane/bridge"
 	"sluice/internal/dataplane/drop"
 	"sluice/internal/frame"
@@ -41,11 +41,12 @@ func newLoop(t *testing.T, limits bridge.StormParams) *loop {
 			t.Fatal(err)
 		}
 	}
-	x.b = testHost(t, x.Fabric, x.left, 1, hostB, 10*gbit, host.Flow{ID: 9, Dst: hostA, VID: 100, Size: 60, Count: 1})
+	x.b = testHost(t, x.Fabric, x.left, 1, hostB, 10*gbit, traffic.Flow{ID: 9, Dst: hostA, VID: 100, Size: 60,
+		Count: 1})
 	x.Run(20_000)
 	x.a = testHost(t, x.Fabric, x.left, 0, hostA, 10*gbit,
-		host.Flow{ID: 0, Dst: hostB, VID: 100, Size: 1000, Rate: loopUnicast},
-		host.Flow{ID: lossless, Dst: hostB, VID: 100, PCP: lossless, Size: 1000, Rate: loopLossless})
+		traffic.Flow{ID: 0, Dst: hostB, VID: 100, Size: 1000, Rate: loopUnicast},
+		traffic.Flow{ID: lossless, Dst: hostB, VID: 100, PCP: lossless, Size: 1000, Rate: loopLossless})
 	x.Run(20_000)
 	for port := 2; port < 4; port++ {
 		if err := x.Join(x.left, port, x.right, port, cable); err != nil {
@@ -53,7 +54,7 @@ func newLoop(t *testing.T, limits bridge.StormParams) *loop {
 		}
 	}
 	x.c = testHost(t, x.Fabric, x.right, 0, hostC, 10*gbit,
-		host.Flow{ID: 16, Dst: frame.Broadcast, VID: 100, Size: 200, Rate: gbit})
+		traffic.Flow{ID: 16, Dst: frame.Broadcast, VID: 100, Size: 200, Rate: gbit})
 	return x
 }
 

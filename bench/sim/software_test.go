@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"sluice/bench/host"
+	"sluice/bench/traffic"
 	"sluice/internal/config"
 	"sluice/internal/frame"
 	"sluice/pfc"
@@ -20,10 +20,10 @@ const (
 // fromA returns a flow of the shortest lossless frames from host A to the target. toA returns the
 // lossy flow that keeps the TX ring of host A's port full if two ports send it. Both run at line
 // rate.
-func fromA(id uint32) host.Flow { return testFlow(id, lossless, host.MinSize, 0) }
+func fromA(id uint32) traffic.Flow { return testFlow(id, lossless, traffic.MinSize, 0) }
 
-func toA(id uint32) host.Flow {
-	return host.Flow{ID: id, Dst: hostA, VID: 100, PCP: lossy, Size: host.MinSize}
+func toA(id uint32) traffic.Flow {
+	return traffic.Flow{ID: id, Dst: hostA, VID: 100, PCP: lossy, Size: traffic.MinSize}
 }
 
 // besiege has the target stop and resume the lossless class repeatedly.
@@ -79,10 +79,10 @@ func besiegeUsersSwitch(t *testing.T, seed uint64, part float64) (headroom, peak
 	if err != nil {
 		t.Fatal(err)
 	}
-	addHost := func(port int, mac frame.MAC, flow host.Flow) *Host {
+	addHost := func(port int, mac frame.MAC, flow traffic.Flow) *Host {
 		cable := Cable{Rate: c.Ports[port].Speed, Metres: c.Ports[port].Metres, Ring: s.Params.Ports[port].Buffers}
-		h, err := f.AddHost(fmt.Sprintf("host %v", mac), s, port, cable, host.Params{
-			MAC: mac, Speed: cable.Rate, InFlight: 1000, Flows: []host.Flow{flow},
+		h, err := f.AddHost(fmt.Sprintf("host %v", mac), s, port, cable, traffic.Params{
+			MAC: mac, Speed: cable.Rate, InFlight: 1000, Flows: []traffic.Flow{flow},
 			Priorities: 1 << lossless, ReactionDelay: 60 * pfc.QuantumBits * 1e9 / int64(cable.Rate),
 		})
 		if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"sluice/bench"
-	"sluice/bench/bed"
-	"sluice/bench/scenario"
+	"sluice/bench/compare"
+	"sluice/bench/compare/bed"
+	"sluice/bench/compare/scenario"
 	"sluice/internal/cli"
 )
 
@@ -45,7 +45,7 @@ func benchListCommand() *cobra.Command {
 	}
 }
 
-func listScenarios(w io.Writer, list []bench.Scenario) error {
+func listScenarios(w io.Writer, list []compare.Scenario) error {
 	width := 0
 	for _, s := range list {
 		width = max(width, len(s.Name))
@@ -66,14 +66,14 @@ func listScenarios(w io.Writer, list []bench.Scenario) error {
 
 // benchRun is the flags of `bench run`.
 type benchRun struct {
-	bench.Options
+	compare.Options
 	cpus        []int
 	out         string
 	json, short bool
 }
 
 func benchRunCommand() *cobra.Command {
-	b := benchRun{Options: bench.Options{Version: version}}
+	b := benchRun{Options: compare.Options{Version: version}}
 	c := &cobra.Command{
 		Use:   "run NAME...",
 		Short: "Run scenarios, and report medians, spread and ratios to peers",
@@ -164,11 +164,11 @@ func (b *benchRun) run(ctx context.Context, names []string, stdout, stderr io.Wr
 }
 
 // measure runs a scenario and writes its report, even if the scenario fails.
-func (b *benchRun) measure(ctx context.Context, s bench.Scenario, stdout, stderr io.Writer) error {
+func (b *benchRun) measure(ctx context.Context, s compare.Scenario, stdout, stderr io.Writer) error {
 	p := cli.StartProgress(stderr, s.Name)
 	o := b.Options
 	o.Progress = p.Say
-	r, err := bench.Run(ctx, s, o)
+	r, err := compare.Run(ctx, s, o)
 	p.Stop()
 	if r == nil {
 		return err
@@ -190,7 +190,7 @@ func (b *benchRun) measure(ctx context.Context, s bench.Scenario, stdout, stderr
 
 // choose returns the named scenarios and, if short is set, those of the short set, in the order of
 // the list.
-func choose(list []bench.Scenario, names []string, short bool) (chosen []bench.Scenario, err error) {
+func choose(list []compare.Scenario, names []string, short bool) (chosen []compare.Scenario, err error) {
 	var known []string
 	for _, s := range list {
 		known = append(known, s.Name)

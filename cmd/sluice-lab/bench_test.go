@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/bench"
-	"sluice/bench/program"
+	"sluice/bench/compare"
+	"sluice/bench/testkit/program"
 	"sluice/internal/cli"
 )
 
@@ -33,24 +33,24 @@ func init() {
 
 // testScenarios need no devices and little time; "endless" waits for an interrupt in its third
 // trial, and "deaf" ignores interrupts.
-func testScenarios() []bench.Scenario {
-	run := func(measure func(ctx context.Context, trial int) error) func(context.Context, bench.Options,
-		*bench.Report) error {
-		return func(ctx context.Context, o bench.Options, r *bench.Report) error {
+func testScenarios() []compare.Scenario {
+	run := func(measure func(ctx context.Context, trial int) error) func(context.Context, compare.Options,
+		*compare.Report) error {
+		return func(ctx context.Context, o compare.Options, r *compare.Report) error {
 			trial := 0
-			one := func(name string, value float64) bench.Subject {
-				return bench.Subject{Name: name, Metric: "rate", Unit: "packets/s",
+			one := func(name string, value float64) compare.Subject {
+				return compare.Subject{Name: name, Metric: "rate", Unit: "packets/s",
 					Measure: func(ctx context.Context) (float64, map[string]float64, error) {
 						trial++
 						return value, nil, measure(ctx, trial)
 					}}
 			}
-			r.Compare("vs_slow", "rate", "fast", "slow", bench.Higher)
-			r.Plot(bench.Plot{Name: "line", Series: []bench.Series{{Points: [][2]float64{{0, 0}, {1, 1}}}}})
-			return r.Interleave(ctx, o, []bench.Subject{one("fast", 2e6), one("slow", 1e6)})
+			r.Compare("vs_slow", "rate", "fast", "slow", compare.Higher)
+			r.Plot(compare.Plot{Name: "line", Series: []compare.Series{{Points: [][2]float64{{0, 0}, {1, 1}}}}})
+			return r.Interleave(ctx, o, []compare.Subject{one("fast", 2e6), one("slow", 1e6)})
 		}
 	}
-	return []bench.Scenario{
+	return []compare.Scenario{
 		{Name: "trivial", Shows: "that it runs", Peers: "itself", Short: true,
 			Run: run(func(context.Context, int) error { return nil })},
 		{Name: "endless", Shows: "that it ends", Run: run(func(ctx context.Context, trial int) error {
@@ -59,7 +59,8 @@ func testScenarios() []bench.Scenario {
 			}
 			return ctx.Err()
 		})},
-		{Name: "deaf", Shows: "that it is ended", Run: func(_ context.Context, o bench.Options, _ *bench.Report) error {
+		{Name: "deaf", Shows: "that it is ended", Run: func(_ context.Context, o compare.Options,
+			_ *compare.Report) error {
 			o.Progress("can't hear")
 			time.Sleep(2 * program.Patience)
 			return nil
@@ -103,7 +104,7 @@ func TestBenchRun(t *testing.T) {
 	if code := p.ExitCode(); code != 0 {
 		t.Fatalf("exit code %d", code)
 	}
-	var r, saved bench.Report
+	var r, saved compare.Report
 	p.Document(&r)
 	if r.Scenario != "trivial" || r.Partial || r.Seed != 5 || len(r.Trials) != 6 || r.Ratios["vs_slow"].Median != 2 ||
 		r.Machine.Versions["sluice"] != version {
@@ -154,7 +155,7 @@ func TestBenchInterrupted(t *testing.T) {
 		if code := p.ExitCode(); code != cli.ExitFailure {
 			t.Errorf("exit code %d", code)
 		}
-		var r bench.Report
+		var r compare.Report
 		p.Document(&r)
 		if !r.Partial || len(r.Trials) != 2 || r.Ratios["vs_slow"].Median != 2 {
 			t.Errorf("%+v", r)
@@ -227,7 +228,7 @@ func TestBenchInterruptedCleansUp(t *testing.T) {
 	if code := p.ExitCode(); code != cli.ExitFailure {
 		t.Errorf("exit code %d", code)
 	}
-	var r bench.Report
+	var r compare.Report
 	if p.Document(&r); !r.Partial || r.Scenario != "veth" {
 		t.Errorf("%+v", r)
 	}

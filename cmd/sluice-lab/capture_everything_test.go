@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/bench/host/xdp"
 	"sluice/bench/netns"
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
+	"sluice/bench/traffic/xdp"
 	"sluice/internal/control"
 	"sluice/internal/report/capture"
 )

@@ -2,14 +2,13 @@ package main
 
 import (
 	"github.com/spf13/cobra"
-
-	"sluice/bench/host"
+	"sluice/bench/traffic"
 )
 
 // forwardModes completes the modes of gen, with descriptions.
 func forwardModes(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var names []cobra.Completion
-	for _, m := range host.Modes() {
+	for _, m := range traffic.Modes() {
 		names = append(names, cobra.CompletionWithDesc(m.Name, m.Does))
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp

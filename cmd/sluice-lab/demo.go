@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"sluice/bench/host"
-	"sluice/bench/host/xdp"
 	"sluice/bench/netns"
+	"sluice/bench/traffic"
+	"sluice/bench/traffic/xdp"
 	"sluice/internal/cli"
 	"sluice/internal/frame"
 )
@@ -164,7 +164,7 @@ func demoMAC(host int) frame.MAC { return 0x0200_0000_0001 + frame.MAC(host) }
 // addHosts adds a host at the far end of each of the switch's ports, the target first.
 func (d *demo) addHosts() error {
 	for _, i := range demoOrder {
-		p := host.Params{
+		p := traffic.Params{
 			MAC: demoMAC(i), Speed: d.sw.config.Ports[i].Speed, InFlight: 64 << 10,
 			CatchUp: int64(2 * time.Millisecond),
 			Flows:   demoFlows(i, d.sizes()), Priorities: 1 << demoLossless,
@@ -186,22 +186,22 @@ func (o *demoOptions) sizes() (all []int) {
 		return []int{o.size}
 	}
 	const header, tag = 14, 4
-	for size := host.MinSize; size < o.mtu+header; size += size/2 + 1 {
+	for size := traffic.MinSize; size < o.mtu+header; size += size/2 + 1 {
 		all = append(all, size)
 	}
 	return append(all, o.mtu+header+tag)
 }
 
-func demoFlows(from int, sizes []int) []host.Flow {
-	flow := func(id uint32, to int, pcp uint8, sizes ...int) host.Flow {
-		return host.Flow{ID: id, Dst: demoMAC(to), VID: demoVLAN, PCP: pcp, Sizes: sizes}
+func demoFlows(from int, sizes []int) []traffic.Flow {
+	flow := func(id uint32, to int, pcp uint8, sizes ...int) traffic.Flow {
+		return traffic.Flow{ID: id, Dst: demoMAC(to), VID: demoVLAN, PCP: pcp, Sizes: sizes}
 	}
 	if from == demoSenders {
-		hello := flow(demoHello, 0, demoLossy, host.MinSize)
+		hello := flow(demoHello, 0, demoLossy, traffic.MinSize)
 		hello.Rate = 30_000 // bit/s: the first frames may come before the switch's ports are up
-		return []host.Flow{hello}
+		return []traffic.Flow{hello}
 	}
-	return []host.Flow{
+	return []traffic.Flow{
 		flow(uint32(from), demoSenders, demoLossless, sizes...),
 		flow(uint32(demoSenders+from), demoSenders, demoLossy, sizes...),
 	}

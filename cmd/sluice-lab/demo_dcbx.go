@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"sluice/bench/host"
+	"sluice/bench/traffic"
 	"sluice/internal/cli"
 	"sluice/internal/prose"
 	"sluice/internal/state"
@@ -37,11 +37,11 @@ func (o *demoOptions) pfc() string {
 }
 
 // negotiate has host i honour PFC as --dcbx says.
-func (d *demo) negotiate(i int, p *host.Params) (err error) {
+func (d *demo) negotiate(i int, p *traffic.Params) (err error) {
 	switch d.dcbx {
 	case dcbxOn:
 		p.Priorities, p.Held = 0, i != demoSenders
-		p.DCBX, err = host.NewNegotiator(host.NegotiatorParams{MAC: p.MAC, Name: fmt.Sprintf("host%d", i+1)})
+		p.DCBX, err = traffic.NewNegotiator(traffic.NegotiatorParams{MAC: p.MAC, Name: fmt.Sprintf("host%d", i+1)})
 	case dcbxOff:
 		p.Priorities = 0
 	}

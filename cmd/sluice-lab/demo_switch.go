@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"sluice/bench/host/xdp"
 	"sluice/bench/netns"
+	"sluice/bench/traffic/xdp"
 	"sluice/internal/config"
 	"sluice/pmd/afxdp"
 )

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
 	"sluice/internal/cli"
 )
 

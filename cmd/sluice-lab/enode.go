@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/bench/fc"
+	"sluice/bench/traffic/fc"
 	"sluice/internal/cli"
 	"sluice/internal/fcoe"
 	"sluice/internal/frame"

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/bench/fc"
-	"sluice/bench/host/xdp"
+	"sluice/bench/traffic/fc"
+	"sluice/bench/traffic/xdp"
 	"sluice/internal/cli"
 	"sluice/internal/fcoe"
 	"sluice/internal/frame"

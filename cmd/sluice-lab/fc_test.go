@@ -6,9 +6,9 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"sluice/bench/fc"
 	"sluice/bench/netns"
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
+	"sluice/bench/traffic/fc"
 )
 
 // fcSite is two namespaces joined by a cable for FCoE: an FCF belongs on the host, ENodes on port1.

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"sluice/bench/fc"
+	"sluice/bench/traffic/fc"
 	"sluice/internal/cli"
 	"sluice/internal/fcoe"
 	"sluice/internal/frame"

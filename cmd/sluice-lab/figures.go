@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/bench/figure/lossless"
+	"sluice/bench/compare/figure/lossless"
 )
 
 func figuresCommand() *cobra.Command {

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"sluice/bench/host"
-	"sluice/bench/host/live"
+	"sluice/bench/traffic"
+	"sluice/bench/traffic/live"
 	"sluice/internal/cli"
 	"sluice/internal/frame"
 )
@@ -50,7 +50,7 @@ type genOptions struct {
 	reaction     time.Duration
 	inject       injection
 	interval     time.Duration
-	noise        host.Noise
+	noise        traffic.Noise
 	noisyMemory  int // MB
 	noisyFlushMS int64
 
@@ -93,7 +93,7 @@ func genHelp() string {
 	b.WriteString(`Acts as a host on each device, over AF_XDP, in one of the forward modes of DPDK's testpmd:
 
 `)
-	for _, m := range host.Modes() {
+	for _, m := range traffic.Modes() {
 		fmt.Fprintf(&b, "  %-9s %s\n", m.Name, m.Does)
 	}
 	b.WriteString(`
@@ -154,7 +154,7 @@ func (o *genOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.txUDP, "tx-udp", "",
 		"SRC[,DST]: send UDP datagrams; flow n comes from port SRC + n; default with flowgen 1000,1001")
 	f.Var(&o.speed, "speed", "speed of the lines in bit/s; no device sends faster")
-	f.IntVar(&o.burst, "burst", 64, fmt.Sprintf("frames per burst, up to %d", host.MaxBurst))
+	f.IntVar(&o.burst, "burst", 64, fmt.Sprintf("frames per burst, up to %d", traffic.MaxBurst))
 	f.IntSliceVar(&o.honour, "pfc", []int{3}, "priorities on which PFC is honoured")
 	f.StringVar(&o.dcbx, "dcbx", "", "on: learn from the switch where to honour PFC; off: honour it nowhere; "+
 		"default: on the priorities of --pfc")
@@ -202,7 +202,7 @@ func (o *genOptions) complete(given *pflag.FlagSet) error {
 			o.mode = "txonly"
 		}
 	}
-	if _, err := host.ModeNamed(o.mode); err != nil {
+	if _, err := traffic.ModeNamed(o.mode); err != nil {
 		return err
 	}
 	for _, g := range genFlags {
@@ -254,7 +254,7 @@ func (o *genOptions) complete(given *pflag.FlagSet) error {
 }
 
 func (o *genOptions) forwards() bool {
-	m, err := host.ModeNamed(o.mode)
+	m, err := traffic.ModeNamed(o.mode)
 	return err == nil && m.Forwards()
 }
 
@@ -290,7 +290,7 @@ func (o *genOptions) datagramDefaults() {
 }
 
 // station returns port i with its own address and its peer's.
-func (o *genOptions) station(i int) (s host.Station, err error) {
+func (o *genOptions) station(i int) (s traffic.Station, err error) {
 	device, err := net.InterfaceByName(o.devices[i])
 	if err != nil {
 		return s, fmt.Errorf("device %s: %w: give one that `ip link` shows", o.devices[i], err)
@@ -298,7 +298,7 @@ func (o *genOptions) station(i int) (s host.Station, err error) {
 	if len(device.HardwareAddr) != 6 {
 		return s, fmt.Errorf("device %s has no MAC address: give an Ethernet device", o.devices[i])
 	}
-	s.MAC, s.Peer = frame.MACFrom(device.HardwareAddr), host.DefaultPeer(i)
+	s.MAC, s.Peer = frame.MACFrom(device.HardwareAddr), traffic.DefaultPeer(i)
 	if i < len(o.dst) {
 		if s.Peer, err = frame.ParseMAC(o.dst[i]); err != nil {
 			return s, fmt.Errorf("--dst: %w", err)
@@ -308,16 +308,16 @@ func (o *genOptions) station(i int) (s host.Station, err error) {
 }
 
 // host returns the parameters of the host on port i.
-func (o *genOptions) host(i int) (p host.Params, err error) {
+func (o *genOptions) host(i int) (p traffic.Params, err error) {
 	s, err := o.station(i)
 	if err != nil {
 		return p, err
 	}
-	p = host.Params{
+	p = traffic.Params{
 		MAC: s.MAC, Speed: uint64(o.speed.Value), InFlight: 64 << 10, CatchUp: int64(2 * time.Millisecond),
 		FlowIDs:       genIDs,
 		ReactionDelay: int64(o.reaction), Burst: o.burst,
-		Injection: host.Injection{Frame: o.inject.frame, Interval: int64(o.interval)},
+		Injection: traffic.Injection{Frame: o.inject.frame, Interval: int64(o.interval)},
 	}
 	for _, priority := range o.honour {
 		if o.dcbx == dcbxOff {
@@ -349,7 +349,7 @@ func (o *genOptions) ids() int {
 }
 
 // genFlows returns the flows from port i to dst, one for each priority of the mix.
-func (o *genOptions) genFlows(i int, dst frame.MAC, speed uint64) (flows []host.Flow, err error) {
+func (o *genOptions) genFlows(i int, dst frame.MAC, speed uint64) (flows []traffic.Flow, err error) {
 	bits, err := o.rate.bits(o.sizes.bytes, speed)
 	if err != nil {
 		return nil, err
@@ -359,7 +359,7 @@ func (o *genOptions) genFlows(i int, dst frame.MAC, speed uint64) (flows []host.
 			"keep their numbers below %d",
 			o.flow, o.flows, len(o.mix.priorities), len(o.devices), o.ids())
 	}
-	var udp *host.UDP
+	var udp *traffic.UDP
 	if o.txIP != "" {
 		if udp, err = datagrams(o.txIP, o.txUDP); err != nil {
 			return nil, err
@@ -371,7 +371,7 @@ func (o *genOptions) genFlows(i int, dst frame.MAC, speed uint64) (flows []host.
 			continue
 		}
 		share := o.mix.percent[k] / 100
-		f := host.Flow{
+		f := traffic.Flow{
 			ID: o.flow + uint32((i*len(o.mix.priorities)+k)*o.flows), Streams: o.flows, Dst: dst, VID: o.vlan,
 			PCP:   priority,
 			Sizes: o.sizes.bytes, UDP: udp, Rate: max(uint64(share*float64(bits)), 1), Count: counts[k],

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"sluice/bench/host"
-	"sluice/bench/host/live"
+	"sluice/bench/traffic"
+	"sluice/bench/traffic/live"
 	"sluice/internal/frame"
 )
 
@@ -44,16 +44,16 @@ func checkDCBX(value string, given *pflag.FlagSet) error {
 }
 
 // negotiator returns the LLDP and DCBX of a host. pfc are the priorities of --pfc.
-func (o *genOptions) negotiator(mac frame.MAC, pfc uint8) (*host.Negotiator, error) {
+func (o *genOptions) negotiator(mac frame.MAC, pfc uint8) (*traffic.Negotiator, error) {
 	name, err := os.Hostname()
 	if err != nil {
 		name = "sluice-lab"
 	}
-	p := host.NegotiatorParams{MAC: mac, Name: name, Interval: o.announce.Nanoseconds(), PFC: pfc}
+	p := traffic.NegotiatorParams{MAC: mac, Name: name, Interval: o.announce.Nanoseconds(), PFC: pfc}
 	if o.willing {
 		p.PFC = 0
 	}
-	n, err := host.NewNegotiator(p)
+	n, err := traffic.NewNegotiator(p)
 	if err != nil {
 		return nil, fmt.Errorf("--lldp-interval %v: %w", o.announce, err)
 	}
@@ -62,7 +62,7 @@ func (o *genOptions) negotiator(mac frame.MAC, pfc uint8) (*host.Negotiator, err
 
 // printChanges prints the agreements of hosts that differ from the texts in last, and stores them
 // there.
-func (o *genOptions) printChanges(out io.Writer, agreements []*host.Agreement, last []string) {
+func (o *genOptions) printChanges(out io.Writer, agreements []*traffic.Agreement, last []string) {
 	for i, a := range agreements {
 		if text := a.String(); text != last[i] {
 			fmt.Fprintf(out, "%s: %s\n", o.devices[i], text)
@@ -74,7 +74,7 @@ func (o *genOptions) printChanges(out io.Writer, agreements []*host.Agreement, l
 // liveSpeaker speaks LLDP and DCBX for a device beside its sink.
 type liveSpeaker struct {
 	lock       sync.Mutex
-	negotiator *host.Negotiator
+	negotiator *traffic.Negotiator
 	socket     *live.LLDPSocket
 	sink       *live.Sink
 }
@@ -113,7 +113,7 @@ func (s *liveSpeaker) settled(now int64) bool {
 	return s.negotiator.Settled(now)
 }
 
-func (s *liveSpeaker) agreement() host.Agreement {
+func (s *liveSpeaker) agreement() traffic.Agreement {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return s.negotiator.Agreement()

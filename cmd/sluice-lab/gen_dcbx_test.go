@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
 )
 
 // TestGenLearns: a willing host of either engine learns from its link partner, a host that is not

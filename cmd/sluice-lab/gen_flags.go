@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/bench/host"
+	"sluice/bench/traffic"
 	"sluice/internal/cli"
 	"sluice/internal/frame"
 	"sluice/internal/units"
@@ -92,9 +92,9 @@ func (s *sizes) Set(text string) error {
 	*s = sizes{text: text}
 	for field := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(field)
-		if err != nil || n < host.MinSize+frame.FCS || n > host.MaxSize+frame.FCS {
+		if err != nil || n < traffic.MinSize+frame.FCS || n > traffic.MaxSize+frame.FCS {
 			return fmt.Errorf("%q: write sizes of %d to %d bytes, with FCS, such as 64,512,1518, imix or imix-jumbo",
-				field, host.MinSize+frame.FCS, host.MaxSize+frame.FCS)
+				field, traffic.MinSize+frame.FCS, traffic.MaxSize+frame.FCS)
 		}
 		s.bytes = append(s.bytes, n-frame.FCS)
 	}
@@ -208,7 +208,7 @@ func forPriorities(list string, f func(priority uint8, value string) error) erro
 
 // datagrams returns the UDP addresses of test frames for testpmd's flags --tx-ip SRC,DST and
 // --tx-udp SRC[,DST].
-func datagrams(ip, udp string) (*host.UDP, error) {
+func datagrams(ip, udp string) (*traffic.UDP, error) {
 	fail := fmt.Errorf("--tx-ip %s --tx-udp %s: write two IPv4 addresses such as 198.18.0.1,198.18.0.2 and one or "+
 		"two ports such as 1000,1001", ip, udp)
 	source, destination, _ := strings.Cut(ip, ",")
@@ -223,5 +223,6 @@ func datagrams(ip, udp string) (*host.UDP, error) {
 	if errors.Join(err1, err2, err3, err4) != nil || !from.Is4() || !to.Is4() {
 		return nil, fail
 	}
-	return &host.UDP{Src: netip.AddrPortFrom(from, uint16(fromPort)), Dst: netip.AddrPortFrom(to, uint16(toPort))}, nil
+	return &traffic.UDP{Src: netip.AddrPortFrom(from, uint16(fromPort)), Dst: netip.AddrPortFrom(to, uint16(toPort))},
+		nil
 }

@@ -8,16 +8,16 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"sluice/bench/host"
-	"sluice/bench/host/live"
-	"sluice/bench/host/xdp"
+	"sluice/bench/traffic"
+	"sluice/bench/traffic/live"
+	"sluice/bench/traffic/xdp"
 	"sluice/internal/frame"
 	"sluice/internal/linux/thread"
 )
 
 const (
 	engineXDP  = "af_xdp" // hosts and forwarders on AF_XDP sockets
-	engineLive = "live"   // hosts inside the kernel, of bench/host/live
+	engineLive = "live"   // hosts inside the kernel, of bench/traffic/live
 )
 
 // notLive are the flags that engine live does not support.
@@ -106,7 +106,7 @@ func (l *liveHosts) open(o *genOptions) (err error) {
 }
 
 // liveFlows returns the flows of a host, with a flow for each stream.
-func (o *genOptions) liveFlows(p host.Params) (flows []live.Flow) {
+func (o *genOptions) liveFlows(p traffic.Params) (flows []live.Flow) {
 	for _, f := range p.Flows {
 		bytes := f.Sizes[0]
 		rate := 0.0
@@ -167,7 +167,7 @@ func (l *liveHosts) begin() bool {
 	return true
 }
 
-func (l *liveHosts) agreements() (all []*host.Agreement) {
+func (l *liveHosts) agreements() (all []*traffic.Agreement) {
 	for _, s := range l.speakers {
 		a := s.agreement()
 		all = append(all, &a)
@@ -192,7 +192,7 @@ func (l *liveHosts) StopSending() {
 	}
 }
 
-func (l *liveHosts) counters() (all []host.Counters) {
+func (l *liveHosts) counters() (all []traffic.Counters) {
 	for _, p := range l.report() {
 		all = append(all, p.Counters)
 	}
@@ -216,7 +216,7 @@ func (l *liveHosts) report() []genPort {
 		p.TXPackets += s.Frames
 		p.TXBytes += s.Bytes
 		p.Host.Sent = append(p.Host.Sent, genSent{
-			Sent: host.Sent{ID: s.ID, Frames: s.Frames, Bytes: s.Bytes}, ForgoneNS: int64(s.Forgone)})
+			Sent: traffic.Sent{ID: s.ID, Frames: s.Frames, Bytes: s.Bytes}, ForgoneNS: int64(s.Forgone)})
 	}
 	for i := range all {
 		l.subtractRefused(i, &all[i])
@@ -254,7 +254,7 @@ func newLivePort(device string, s *live.SinkStats) genPort {
 			continue
 		}
 		p.RXPackets += f.Frames + f.Duplicates + f.Stale
-		p.Host.Received = append(p.Host.Received, host.Received{
+		p.Host.Received = append(p.Host.Received, traffic.Received{
 			ID: uint32(id), Frames: f.Frames, Bytes: f.Bytes, Missing: f.First + f.Lost, Reordered: f.Reordered,
 			Duplicates: f.Duplicates, Stale: f.Stale,
 			FromSchedule: liveLatency(&f.FromSchedule), FromWire: liveLatency(&f.FromWire)})
@@ -262,8 +262,8 @@ func newLivePort(device string, s *live.SinkStats) genPort {
 	return p
 }
 
-func liveLatency(h *live.Histogram) host.Latency {
-	return host.Latency{
+func liveLatency(h *live.Histogram) traffic.Latency {
+	return traffic.Latency{
 		Mean: int64(h.Mean()), P50: h.Quantile(.5), P90: h.Quantile(.9), P99: h.Quantile(.99),
 		P999: h.Quantile(.999), P9999: h.Quantile(.9999), Max: h.Max,
 	}

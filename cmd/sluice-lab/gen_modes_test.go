@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
 	"sluice/internal/cli"
 )
 

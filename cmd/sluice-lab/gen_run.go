@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/bench/host"
-	"sluice/bench/host/xdp"
+	"sluice/bench/traffic"
+	"sluice/bench/traffic/xdp"
 	"sluice/internal/frame"
 	"sluice/pmd/afxdp"
 )
@@ -28,12 +28,12 @@ type station interface {
 	Run(cpu int, stop <-chan struct{}) // in its own goroutine
 	ended() <-chan struct{}            // closed when Run has returned
 	begin() (all bool)                 // begins the flows of hosts that have agreed by DCBX; while Run runs
-	agreements() []*host.Agreement     // by device; none without DCBX; while Run runs
+	agreements() []*traffic.Agreement  // by device; none without DCBX; while Run runs
 	leave()                            // tells link partners with DCBX to forget the hosts; while Run runs
 	StopSending()
-	counters() []host.Counters // while Run runs
-	report() []genPort         // while Run runs
-	Close() error              // after Run has returned
+	counters() []traffic.Counters // while Run runs
+	report() []genPort            // while Run runs
+	Close() error                 // after Run has returned
 }
 
 // runGen runs gen after its flags are complete.
@@ -103,7 +103,7 @@ func (o *genOptions) wait(c *cobra.Command, s station, progress io.Writer) {
 			return
 		case <-show:
 			ports, now := s.counters(), time.Now()
-			host.WriteNIC(progress, ports, last, now.Sub(at).Seconds())
+			traffic.WriteNIC(progress, ports, last, now.Sub(at).Seconds())
 			last, at = ports, now
 		}
 	}
@@ -193,10 +193,10 @@ func (g *genHosts) begin() bool {
 	return <-answer
 }
 
-func (g *genHosts) agreements() []*host.Agreement {
-	answer := make(chan []*host.Agreement)
+func (g *genHosts) agreements() []*traffic.Agreement {
+	answer := make(chan []*traffic.Agreement)
 	g.Calls <- func(int64) {
-		var all []*host.Agreement
+		var all []*traffic.Agreement
 		for _, h := range g.List {
 			if d := h.DCBX(); d != nil {
 				a := d.Agreement()
@@ -216,10 +216,10 @@ func (g *genHosts) leave() {
 	}
 }
 
-func (g *genHosts) counters() []host.Counters {
-	answer := make(chan []host.Counters)
+func (g *genHosts) counters() []traffic.Counters {
+	answer := make(chan []traffic.Counters)
 	g.Calls <- func(int64) {
-		var all []host.Counters
+		var all []traffic.Counters
 		for _, h := range g.List {
 			all = append(all, h.Counters())
 		}
@@ -241,7 +241,7 @@ type forwarding struct {
 	xdp.Devices
 	xdp.Loop
 	names     []string
-	forwarder *host.Forwarder
+	forwarder *traffic.Forwarder
 }
 
 func (o *genOptions) newForwarding() (_ station, err error) {
@@ -249,7 +249,7 @@ func (o *genOptions) newForwarding() (_ station, err error) {
 	if f.Devices, err = xdp.NewDevices(len(o.devices), xdp.BufferSize(o.mtu())); err != nil {
 		return nil, err
 	}
-	p := host.ForwarderParams{
+	p := traffic.ForwarderParams{
 		Mode: o.mode, Noise: o.noise, Burst: o.burst,
 		Memory: f.Memory.Bytes(), BufferSize: f.Memory.BufferSize(), Buffers: len(o.devices) * xdp.HostBuffers,
 	}
@@ -263,7 +263,7 @@ func (o *genOptions) newForwarding() (_ station, err error) {
 		}
 		p.Ports = append(p.Ports, s)
 	}
-	if f.forwarder, err = host.NewForwarder(p); err != nil {
+	if f.forwarder, err = traffic.NewForwarder(p); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
@@ -279,12 +279,12 @@ func (f *forwarding) StopSending() {}
 
 func (f *forwarding) begin() bool { return true }
 
-func (f *forwarding) agreements() []*host.Agreement { return nil }
+func (f *forwarding) agreements() []*traffic.Agreement { return nil }
 
 func (f *forwarding) leave() {}
 
-func (f *forwarding) counters() []host.Counters {
-	answer := make(chan []host.Counters)
+func (f *forwarding) counters() []traffic.Counters {
+	answer := make(chan []traffic.Counters)
 	f.Calls <- func(int64) { answer <- f.forwarder.Counters() }
 	return <-answer
 }
@@ -305,20 +305,20 @@ type genReport struct {
 
 type genPort struct {
 	Device string `json:"device"`
-	host.Counters
+	traffic.Counters
 	Host *genHost `json:"host,omitempty"` // in modes that generate and sink
 }
 
 // genHost is a host's statistics of test frames.
 type genHost struct {
-	Sent        []genSent       `json:"sent"`
-	Received    []host.Received `json:"received"`
-	Damaged     uint64          `json:"damaged"`
-	ForOthers   uint64          `json:"for_others"`
-	Untracked   uint64          `json:"untracked"`    // of flows with too high numbers
-	OtherFrames uint64          `json:"other_frames"` // not test frames, or MAC control frames other than PFC
-	PFC         genPFC          `json:"pfc"`
-	DCBX        *host.Agreement `json:"dcbx,omitempty"` // of hosts that speak it
+	Sent        []genSent          `json:"sent"`
+	Received    []traffic.Received `json:"received"`
+	Damaged     uint64             `json:"damaged"`
+	ForOthers   uint64             `json:"for_others"`
+	Untracked   uint64             `json:"untracked"`    // of flows with too high numbers
+	OtherFrames uint64             `json:"other_frames"` // not test frames, or MAC control frames other than PFC
+	PFC         genPFC             `json:"pfc"`
+	DCBX        *traffic.Agreement `json:"dcbx,omitempty"` // of hosts that speak it
 
 	// TXDropsUnknown means that the device does not count frames that it drops instead of sending.
 	// They count as sent.
@@ -326,7 +326,7 @@ type genHost struct {
 }
 
 type genSent struct {
-	host.Sent
+	traffic.Sent
 	ForgoneNS int64 `json:"forgone_ns,omitempty"` // how far the schedule was postponed because it could not be kept
 }
 
@@ -336,7 +336,7 @@ type genPFC struct {
 	PausedNS [8]int64 `json:"paused_ns"` // by priority
 }
 
-func newGenHost(s host.Stats) *genHost {
+func newGenHost(s traffic.Stats) *genHost {
 	h := &genHost{
 		Received: s.Received, Damaged: s.Corrupt, ForOthers: s.Strangers, Untracked: s.Untracked,
 		OtherFrames: s.Others + s.Control,
@@ -354,11 +354,11 @@ const flowsShown = 16
 
 // print writes statistics in testpmd's layout, and then those of the hosts.
 func (r *genReport) print(out io.Writer) {
-	var ports []host.Counters
+	var ports []traffic.Counters
 	for _, p := range r.Ports {
 		ports = append(ports, p.Counters)
 	}
-	host.WriteForward(out, r.Mode, ports)
+	traffic.WriteForward(out, r.Mode, ports)
 	for _, p := range r.Ports {
 		if p.Host != nil {
 			fmt.Fprintf(out, "\n%s\n", p.Device)
@@ -407,7 +407,7 @@ func (h *genHost) print(out io.Writer) {
 	}
 }
 
-func printLatency(out io.Writer, from string, l host.Latency) {
+func printLatency(out io.Writer, from string, l traffic.Latency) {
 	fmt.Fprintf(out, "  latency %-13s  mean %v  p50 %v  p90 %v  p99 %v  p99.9 %v  p99.99 %v  max %v\n", from,
 		time.Duration(l.Mean), time.Duration(l.P50), time.Duration(l.P90), time.Duration(l.P99),
 		time.Duration(l.P999), time.Duration(l.P9999), time.Duration(l.Max))

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
 )
 
 func TestHelp(t *testing.T)   { program.CheckHelp(t, command) }

@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
 )
 
 func TestMain(m *testing.M) { program.Main(m, "sluice-lab", main) }

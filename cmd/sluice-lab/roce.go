@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/bench/netns"
-	"sluice/bench/rig/agent"
-	"sluice/bench/roce"
+	"sluice/bench/vm/agent"
+	"sluice/bench/vm/roce"
 	"sluice/internal/cli"
 	"sluice/internal/control/memory"
 )

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/bench/program"
 	"sluice/bench/sim"
 	"sluice/bench/sim/adversary"
+	"sluice/bench/testkit/program"
 	"sluice/internal/cli"
 )
 

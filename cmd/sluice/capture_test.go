@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
 	"sluice/internal/cli"
 	"sluice/pfc"
 )

@@ -7,9 +7,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"sluice/bench/host"
 	"sluice/bench/netns"
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
+	"sluice/bench/traffic"
 	"sluice/internal/frame"
 	"sluice/pfc"
 )
@@ -135,13 +135,13 @@ func lossyRate(before, after sample) float64 {
 // same, and no hop may lose a lossless frame.
 func TestChain(t *testing.T) {
 	k := newChain(t)
-	flows := func(id uint32, from int) []host.Flow {
+	flows := func(id uint32, from int) []traffic.Flow {
 		storage, lan := flowToTarget(id, from, lossless), flowToTarget(id+1, from, lossy)
 		storage.Count, storage.Rate = storageFrames, storageRate
 		lan.Size, lan.Rate = lanSize, lanRate
-		return []host.Flow{storage, lan}
+		return []traffic.Flow{storage, lan}
 	}
-	c := newCrew(t, k.Site, 1, []int{target, 1, 2}, map[int][]host.Flow{1: flows(1, 1), 2: flows(3, 2)})
+	c := newCrew(t, k.Site, 1, []int{target, 1, 2}, map[int][]traffic.Flow{1: flows(1, 1), 2: flows(3, 2)})
 	c.tell(0xffff)
 	program.Until(t, "the target to have sent its pause", func() bool { return c.Stats()[0].Injected == 1 })
 	c.Start(2)

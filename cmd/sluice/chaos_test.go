@@ -18,9 +18,9 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"sluice/bench/host"
 	"sluice/bench/netns"
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
+	"sluice/bench/traffic"
 	"sluice/internal/report/capture"
 	"sluice/internal/report/console"
 )
@@ -239,7 +239,7 @@ func TestChaos(t *testing.T) {
 	t.Logf("-chaos %v -chaos-seed %d", *chaosTime, seed)
 	s := program.NewSite(t, 3)
 	before, files := statesOf(t, s), program.Remembered(t, s)
-	crew := newCrew(t, s, 2, []int{1, 2}, map[int][]host.Flow{1: {flow(1, 2, lossless)}, 2: {flow(3, 1, lossless)}})
+	crew := newCrew(t, s, 2, []int{1, 2}, map[int][]traffic.Flow{1: {flow(1, 2, lossless)}, 2: {flow(3, 1, lossless)}})
 	c := newChaos(enter(t, s, direct), rand.New(rand.NewPCG(seed, 0)))
 	text, err := os.ReadFile(c.file)
 	if err != nil {

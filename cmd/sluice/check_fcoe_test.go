@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
 	"sluice/internal/config"
 	"sluice/internal/control"
 	"sluice/internal/fcoe/snoop"

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
 	"sluice/internal/cli"
 	"sluice/internal/linux/confine"
 	"sluice/pmd/afxdp"

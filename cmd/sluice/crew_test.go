@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/bench/host"
-	"sluice/bench/host/xdp"
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
+	"sluice/bench/traffic"
+	"sluice/bench/traffic/xdp"
 	"sluice/internal/frame"
 	"sluice/pmd/afxdp"
 )
@@ -45,15 +45,15 @@ type crew struct {
 func hostMAC(n int) frame.MAC { return 0x0200_0000_0000 + frame.MAC(n) }
 
 // flow returns a flow to the host behind a port: full-size frames at line rate.
-func flow(id uint32, to int, pcp uint8) host.Flow {
-	return host.Flow{ID: id, Dst: hostMAC(to), VID: 100, PCP: pcp, Size: 1496}
+func flow(id uint32, to int, pcp uint8) traffic.Flow {
+	return traffic.Flow{ID: id, Dst: hostMAC(to), VID: 100, PCP: pcp, Size: 1496}
 }
 
 // target is the port of the host that both others send to.
 const target = 3
 
 // flowToTarget returns a flow to the target, in the VLAN it shares with the host behind port from.
-func flowToTarget(id uint32, from int, pcp uint8) host.Flow {
+func flowToTarget(id uint32, from int, pcp uint8) traffic.Flow {
 	f := flow(id, target, pcp)
 	f.VID += uint16(from)
 	return f
@@ -61,14 +61,14 @@ func flowToTarget(id uint32, from int, pcp uint8) host.Flow {
 
 // newCrew creates hosts behind the given ports, in that order, and starts the first of them, active
 // in number; Start starts more. Hosts that are not started receive nothing. flows are by port.
-func newCrew(t *testing.T, s program.Site, active int, ports []int, flows map[int][]host.Flow) *crew {
+func newCrew(t *testing.T, s program.Site, active int, ports []int, flows map[int][]traffic.Flow) *crew {
 	t.Helper()
 	return newCrewAt(t, s, slowSpeed, 1500, active, ports, flows)
 }
 
 // newCrewAt is newCrew for hosts of a speed, in bit/s, on devices with an MTU.
 func newCrewAt(t *testing.T, s program.Site, speed uint64, mtu, active int, ports []int,
-	flows map[int][]host.Flow) *crew {
+	flows map[int][]traffic.Flow) *crew {
 	t.Helper()
 	h, err := xdp.New(len(ports), mtu)
 	if err != nil {
@@ -85,7 +85,7 @@ func newCrewAt(t *testing.T, s program.Site, speed uint64, mtu, active int, port
 				return err
 			}
 			c.settings = append(c.settings, func() error { return at.Do(settings.Restore) })
-			return h.Add(program.HostDevice, host.Params{
+			return h.Add(program.HostDevice, traffic.Params{
 				MAC: hostMAC(n), Speed: speed, InFlight: 64 << 10, CatchUp: int64(10 * time.Millisecond),
 				Flows: flows[n], Priorities: 1 << lossless,
 			})
@@ -143,8 +143,8 @@ func (c *crew) run(stop <-chan struct{}) {
 }
 
 // received returns the frames received of each flow, by ID, at any host.
-func (c *crew) received() map[uint32]host.Received {
-	all := map[uint32]host.Received{}
+func (c *crew) received() map[uint32]traffic.Received {
+	all := map[uint32]traffic.Received{}
 	for _, h := range c.Stats() {
 		for _, r := range h.Received {
 			all[r.ID] = r

@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/bench/host"
-	"sluice/bench/lldppeer"
-	"sluice/bench/program"
+	"sluice/bench/testkit/lldppeer"
+	"sluice/bench/testkit/program"
+	"sluice/bench/traffic"
 	"sluice/internal/report/console"
 	"sluice/internal/state"
 )
@@ -546,7 +546,7 @@ func TestAccessSwitch(t *testing.T) {
 // can receive, at other ports. Every change is a generation; none may lose a lossless frame.
 func TestLLDPADUnderLoad(t *testing.T) {
 	s := program.NewSite(t, 4)
-	c := newCrew(t, s, 1, []int{target, 1, 2}, map[int][]host.Flow{
+	c := newCrew(t, s, 1, []int{target, 1, 2}, map[int][]traffic.Flow{
 		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)},
 		2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
 	x := startDCBXSwitchWith(t, s, slowSwitch+

@@ -15,7 +15,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
 	"sluice/internal/cli"
 )
 

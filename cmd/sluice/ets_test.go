@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/bench/host"
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
+	"sluice/bench/traffic"
 	"sluice/internal/frame"
 )
 
@@ -38,8 +38,8 @@ func slowSwitchA(t *testing.T) string {
 }
 
 // etsFlow returns a flow from a host to the one behind port1. Its ID encodes host and CoS.
-func etsFlow(from int, pcp uint8, rate uint64) host.Flow {
-	return host.Flow{ID: etsID(from, pcp), Dst: hostMAC(1), VID: switchAVLAN, PCP: pcp, Size: 1496, Rate: rate}
+func etsFlow(from int, pcp uint8, rate uint64) traffic.Flow {
+	return traffic.Flow{ID: etsID(from, pcp), Dst: hostMAC(1), VID: switchAVLAN, PCP: pcp, Size: 1496, Rate: rate}
 }
 
 func etsID(from int, pcp uint8) uint32 { return uint32(8*from) + uint32(pcp) }
@@ -50,9 +50,9 @@ func etsID(from int, pcp uint8) uint32 { return uint32(8*from) + uint32(pcp) }
 func TestSwitchADividesAPort(t *testing.T) {
 	s := program.NewSite(t, 3)
 	p := program.StartSwitch(t, s.Home, slowSwitchA(t))
-	flows := map[int][]host.Flow{}
+	flows := map[int][]traffic.Flow{}
 	for _, from := range []int{2, 3} {
-		flows[from] = []host.Flow{
+		flows[from] = []traffic.Flow{
 			etsFlow(from, lossy, 9_500_000), etsFlow(from, lossless, 9_500_000), etsFlow(from, ipc, 900_000),
 		}
 	}

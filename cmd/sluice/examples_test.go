@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"sluice/bench/netns"
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
 	"sluice/internal/config"
 )
 

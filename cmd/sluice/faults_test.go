@@ -16,8 +16,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"sluice/bench/host"
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
+	"sluice/bench/traffic"
 	"sluice/internal/report/console"
 	"sluice/pmd/afxdp"
 )
@@ -392,7 +392,7 @@ func TestFaults(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			s := program.NewSite(t, 3)
 			before, files := statesOf(t, s), program.Remembered(t, s)
-			c := newCrew(t, s, 2, []int{1, 2}, map[int][]host.Flow{1: {flow(1, 2, lossless)},
+			c := newCrew(t, s, 2, []int{1, 2}, map[int][]traffic.Flow{1: {flow(1, 2, lossless)},
 				2: {flow(3, 1, lossless)}})
 			wrap := f.wrap
 			if wrap == "" {

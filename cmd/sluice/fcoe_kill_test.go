@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
-	"sluice/bench/program"
+	"sluice/bench/testkit/fcoetest"
+	"sluice/bench/testkit/program"
 	"sluice/internal/fcoe"
-	"sluice/internal/fcoe/fcoetest"
 	"sluice/internal/report/console"
 	"sluice/internal/state"
 )

@@ -10,10 +10,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/bench/fc"
-	"sluice/bench/host"
 	"sluice/bench/netns"
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
+	"sluice/bench/traffic"
+	"sluice/bench/traffic/fc"
 	"sluice/internal/state"
 )
 
@@ -93,10 +93,10 @@ func TestHundredsOfENodes(t *testing.T) {
 	const enodes, logins = 200, 800
 	program.NeedTshark(t)
 	x := newFabricSite(t)
-	lan := func(id uint32) host.Flow {
-		return host.Flow{ID: id, Dst: hostMAC(99), VID: 1, PCP: lossy, Size: 1496} // flooded, as nobody has it
+	lan := func(id uint32) traffic.Flow {
+		return traffic.Flow{ID: id, Dst: hostMAC(99), VID: 1, PCP: lossy, Size: 1496} // flooded, as nobody has it
 	}
-	c := newCrew(t, x.Site, 2, []int{1, 2}, map[int][]host.Flow{1: {lan(1)}, 2: {lan(2)}})
+	c := newCrew(t, x.Site, 2, []int{1, 2}, map[int][]traffic.Flow{1: {lan(1)}, 2: {lan(2)}})
 	hosts := x.start(enodes, "8M")
 	awaitLogins(hosts, logins)
 	now := x.state().FCoE

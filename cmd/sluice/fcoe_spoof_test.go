@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
 	"sluice/internal/fcoe"
 	"sluice/internal/frame"
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
 	"sluice/internal/fcoe"
 	"sluice/internal/frame"
 	"sluice/internal/state"

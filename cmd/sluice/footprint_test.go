@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
 )
 
 // TestFootprint measures the memory and the start time of a switch with three ports and default

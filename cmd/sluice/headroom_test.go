@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
 	"sluice/cells/headroom"
 	"sluice/internal/cli"
 )

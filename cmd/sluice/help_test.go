@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
 	"sluice/internal/cli"
 )
 

@@ -9,9 +9,9 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"sluice/bench/host"
 	"sluice/bench/netns"
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
+	"sluice/bench/traffic"
 	"sluice/internal/dataplane/drop"
 )
 
@@ -35,7 +35,7 @@ ports:
 	slow.Size, slow.Rate = 512, 100_000_000
 	back := flow(2, 1, lossless)
 	back.Size, back.Rate = 512, 1_000_000
-	c := newCrewAt(t, s, speed, 1500, 2, []int{1, 2}, map[int][]host.Flow{1: {slow}, 2: {back}})
+	c := newCrewAt(t, s, speed, 1500, 2, []int{1, 2}, map[int][]traffic.Flow{1: {slow}, 2: {back}})
 	c.more(100, 1, 2)
 	for i, n := range s.Hosts {
 		mtu := func(l netlink.Link) error { return netlink.LinkSetMTU(l, 9000) }
@@ -69,7 +69,7 @@ func TestReloadBelowFramesThatWait(t *testing.T) {
 	short.Size, back.Size, back.Rate = 512, 512, 1_000_000
 	long := flowToTarget(3, 2, lossless)
 	long.Size = 9014
-	c := newJumboCrew(t, s, 3, []int{target, 1, 2}, map[int][]host.Flow{1: {short}, target: {back}, 2: {long}})
+	c := newJumboCrew(t, s, 3, []int{target, 1, 2}, map[int][]traffic.Flow{1: {short}, target: {back}, 2: {long}})
 	c.more(500, 1, 2, 3)
 	for cycle := range 5 {
 		reloadTo(t, p, text("1500")+socket, 2*cycle+1)
@@ -106,7 +106,7 @@ func reloadTo(t *testing.T, p *program.Running, text string, n int) {
 }
 
 // checkArrived checks that every frame of these flows has arrived.
-func checkArrived(t *testing.T, sent map[uint32]uint64, got map[uint32]host.Received, flows ...uint32) {
+func checkArrived(t *testing.T, sent map[uint32]uint64, got map[uint32]traffic.Received, flows ...uint32) {
 	t.Helper()
 	for _, id := range flows {
 		f := got[id]

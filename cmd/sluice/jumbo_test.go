@@ -15,9 +15,9 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"sluice/bench/host"
 	"sluice/bench/netns"
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
+	"sluice/bench/traffic"
 	"sluice/internal/dataplane/drop"
 	"sluice/internal/frame"
 )
@@ -50,12 +50,12 @@ ports:
 }
 
 // jumboFlow gives a flow all sizes in turn.
-func jumboFlow(f host.Flow) host.Flow {
+func jumboFlow(f traffic.Flow) traffic.Flow {
 	f.Sizes = jumboSizes
 	return f
 }
 
-func newJumboCrew(t *testing.T, s program.Site, active int, ports []int, flows map[int][]host.Flow) *crew {
+func newJumboCrew(t *testing.T, s program.Site, active int, ports []int, flows map[int][]traffic.Flow) *crew {
 	t.Helper()
 	return newCrewAt(t, s, jumboSpeed, jumboMTU, active, ports, flows)
 }
@@ -77,7 +77,7 @@ func TestJumboOverload(t *testing.T) {
 			text := c.text
 			s := program.NewSite(t, 3, netns.MTU(jumboMTU))
 			p := program.StartSwitch(t, s.Home, text)
-			crew := newJumboCrew(t, s, 3, []int{target, 1, 2}, map[int][]host.Flow{
+			crew := newJumboCrew(t, s, 3, []int{target, 1, 2}, map[int][]traffic.Flow{
 				1: {jumboFlow(flowToTarget(1, 1, lossless)), jumboFlow(flowToTarget(2, 1, lossy))},
 				2: {jumboFlow(flowToTarget(3, 2, lossless)), jumboFlow(flowToTarget(4, 2, lossy))}})
 			crew.more(3000, 1, 3)
@@ -106,12 +106,12 @@ func TestJumboFloodUnderOverload(t *testing.T) {
 	text := jumboSwitch(4096, 0, 1)
 	s := program.NewSite(t, 3, netns.MTU(jumboMTU))
 	p := program.StartSwitch(t, s.Home, text)
-	broadcast := func(id uint32) host.Flow {
+	broadcast := func(id uint32) traffic.Flow {
 		f := jumboFlow(flow(id, target, lossless))
 		f.Dst = frame.Broadcast
 		return f
 	}
-	crew := newJumboCrew(t, s, 3, []int{target, 1, 2}, map[int][]host.Flow{
+	crew := newJumboCrew(t, s, 3, []int{target, 1, 2}, map[int][]traffic.Flow{
 		1: {broadcast(1), jumboFlow(flowToTarget(3, 1, lossy))},
 		2: {broadcast(2), jumboFlow(flowToTarget(4, 2, lossy))}})
 	crew.more(2000, 1, 2)
@@ -119,7 +119,7 @@ func TestJumboFloodUnderOverload(t *testing.T) {
 	sent := crew.sent()
 	for i, flows := range [][]uint32{{1, 2}, {2}, {1}} { // by host
 		for _, id := range flows {
-			var got host.Received
+			var got traffic.Received
 			program.Until(t, fmt.Sprintf("%d broadcasts %d at host %d", sent[id], id, i), func() bool {
 				for _, r := range crew.Stats()[i].Received {
 					if r.ID == id {
@@ -181,8 +181,8 @@ func TestJumboDeviceGoesAndComes(t *testing.T) {
 	text := jumboSwitch(4096) + fmt.Sprintf("control: {socket: %s}\n", socket)
 	s := program.NewSite(t, 3, netns.MTU(jumboMTU))
 	p := program.StartSwitch(t, s.Home, text)
-	half := func(f host.Flow) host.Flow { f.Rate = jumboSpeed / 2; return jumboFlow(f) }
-	c := newJumboCrew(t, s, 2, []int{1, 2}, map[int][]host.Flow{
+	half := func(f traffic.Flow) traffic.Flow { f.Rate = jumboSpeed / 2; return jumboFlow(f) }
+	c := newJumboCrew(t, s, 2, []int{1, 2}, map[int][]traffic.Flow{
 		1: {half(flow(1, 2, lossless)), half(flow(2, target, lossless))},
 		2: {half(flow(3, 1, lossless)), half(flow(4, target, lossless))}})
 	capture := startCapture(t, p, 1, socket, "-w", file)
@@ -202,7 +202,7 @@ func TestJumboDeviceGoesAndComes(t *testing.T) {
 func TestJumboKilled(t *testing.T) {
 	s := program.NewSite(t, 2, netns.MTU(jumboMTU), netns.Queues(2))
 	before, files := statesOf(t, s), program.Remembered(t, s)
-	c := newJumboCrew(t, s, 2, []int{1, 2}, map[int][]host.Flow{
+	c := newJumboCrew(t, s, 2, []int{1, 2}, map[int][]traffic.Flow{
 		1: {jumboFlow(flow(1, 2, lossless)), jumboFlow(flow(2, 2, lossy))},
 		2: {jumboFlow(flow(3, 1, lossless)), jumboFlow(flow(4, 1, lossy))}})
 	text, _, _ := strings.Cut(jumboSwitch(4096), "  - {device: port3")

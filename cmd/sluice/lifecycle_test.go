@@ -14,9 +14,9 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"sluice/bench/host"
 	"sluice/bench/netns"
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
+	"sluice/bench/traffic"
 	"sluice/internal/cli"
 	"sluice/internal/config"
 	"sluice/internal/control/params"
@@ -145,7 +145,7 @@ func TestKilled(t *testing.T) {
 	// With two queues each, the switch must also set and restore the channels.
 	s := program.NewSite(t, 2, netns.Queues(2))
 	before, files := statesOf(t, s), program.Remembered(t, s)
-	c := newCrew(t, s, 2, []int{1, 2}, map[int][]host.Flow{
+	c := newCrew(t, s, 2, []int{1, 2}, map[int][]traffic.Flow{
 		1: {flow(1, 2, lossless), flow(2, 2, lossy)}, 2: {flow(3, 1, lossless), flow(4, 1, lossy)}})
 	text, _, _ := strings.Cut(slowSwitch, "  - {device: port3")
 	killUnderLoad(t, s, c, text, kills)
@@ -240,7 +240,7 @@ func TestKilledWhileStarting(t *testing.T) {
 func TestTerminatedUnderLoad(t *testing.T) {
 	s := program.NewSite(t, 3)
 	before, files := statesOf(t, s), program.Remembered(t, s)
-	c := newCrew(t, s, 1, []int{target, 1, 2}, map[int][]host.Flow{
+	c := newCrew(t, s, 1, []int{target, 1, 2}, map[int][]traffic.Flow{
 		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)},
 		2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
 	p := program.StartSwitch(t, s.Home, slowSwitch)
@@ -274,7 +274,7 @@ func TestTerminatedUnderLoad(t *testing.T) {
 
 // checkLossless compares the lossless frames that the hosts sent, the switch forwarded and the
 // hosts received. None may be missing or out of order.
-func checkLossless(t *testing.T, r program.Report, sent map[uint32]uint64, got map[uint32]host.Received,
+func checkLossless(t *testing.T, r program.Report, sent map[uint32]uint64, got map[uint32]traffic.Received,
 	flows ...uint32) {
 	t.Helper()
 	var offered, arrived uint64
@@ -428,8 +428,8 @@ func (s *socket) close() {
 func TestDeviceGoesAndComes(t *testing.T) {
 	s := program.NewSite(t, 3)
 	p := program.StartSwitch(t, s.Home, slowSwitch)
-	half := func(f host.Flow) host.Flow { f.Rate = slowSpeed / 2; return f }
-	c := newCrew(t, s, 2, []int{1, 2}, map[int][]host.Flow{
+	half := func(f traffic.Flow) traffic.Flow { f.Rate = slowSpeed / 2; return f }
+	c := newCrew(t, s, 2, []int{1, 2}, map[int][]traffic.Flow{
 		1: {half(flow(1, 2, lossless)), half(flow(2, target, lossless))},
 		2: {half(flow(3, 1, lossless)), half(flow(4, target, lossless))}})
 	goAndCome(t, s, p, c, slowSwitch)
@@ -538,8 +538,8 @@ func setDownUnderLoad(t *testing.T) (stayed uint64) {
 	s := program.NewSite(t, 3)
 	p := program.StartSwitch(t, s.Home, strings.NewReplacer("20M", "1G", "256KB", "64KB", "128KB",
 		"8KB").Replace(slowSwitch))
-	short := func(f host.Flow) host.Flow { f.Size = 100; return f }
-	c := newCrew(t, s, 3, []int{target, 2, 1}, map[int][]host.Flow{
+	short := func(f traffic.Flow) traffic.Flow { f.Size = 100; return f }
+	c := newCrew(t, s, 3, []int{target, 2, 1}, map[int][]traffic.Flow{
 		1: {short(flow(1, 2, lossless)), short(flowToTarget(2, 1, lossless))},
 		2: {short(flowToTarget(3, 2, lossless))}})
 	for i := range 8 {
@@ -567,7 +567,7 @@ func setDownUnderLoad(t *testing.T) (stayed uint64) {
 func TestTerminatedWhilePaused(t *testing.T) {
 	s := program.NewSite(t, 3)
 	before, files := statesOf(t, s), program.Remembered(t, s)
-	c := newCrew(t, s, 2, []int{target, 1}, map[int][]host.Flow{1: {flowToTarget(1, 1, lossless)}})
+	c := newCrew(t, s, 2, []int{target, 1}, map[int][]traffic.Flow{1: {flowToTarget(1, 1, lossless)}})
 	p := program.StartSwitch(t, s.Home, slowSwitch)
 	c.more(100, 1)
 	pause := pfc.Frame{Enable: 1 << lossless}

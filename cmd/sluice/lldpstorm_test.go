@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/bench/host"
-	"sluice/bench/lldppeer"
-	"sluice/bench/program"
+	"sluice/bench/testkit/lldppeer"
+	"sluice/bench/testkit/program"
+	"sluice/bench/traffic"
 	"sluice/internal/discovery/dcbx"
 	"sluice/internal/discovery/lldp"
 )
@@ -73,7 +73,7 @@ type stormSite struct {
 func newStormSite(t *testing.T, port4 string) *stormSite {
 	t.Helper()
 	s := program.NewSite(t, 4)
-	c := newCrew(t, s, 1, []int{target, 1, 2}, map[int][]host.Flow{
+	c := newCrew(t, s, 1, []int{target, 1, 2}, map[int][]traffic.Flow{
 		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)},
 		2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
 	x := startDCBXSwitchWith(t, s, slowSwitch+"  - {device: port4, speed: 20M, vlans: [1]"+port4+"}\n"+

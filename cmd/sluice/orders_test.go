@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/bench/host"
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
+	"sluice/bench/traffic"
 	"sluice/internal/config"
 	"sluice/internal/report/capture"
 	"sluice/internal/report/console"
@@ -56,7 +56,7 @@ func TestShutUnderLoad(t *testing.T) {
 	before, files := statesOf(t, s), program.Remembered(t, s)
 	p := program.StartSwitch(t, s.Home, reloadable(rand.New(rand.NewPCG(1, 2)), true))
 	socket := socketOf(t, p)
-	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]host.Flow{
+	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]traffic.Flow{
 		1: {flowToTarget(1, 1, lossless)}, 2: {flowToTarget(3, 2, lossless)}})
 	c.more(100, 1, 3)
 	for i := range rounds {

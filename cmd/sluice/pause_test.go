@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
 )
 
 // pauseConfiguration uses PAUSE instead of PFC. At 10M a PAUSE of 65535 quanta lasts more than 3 s.

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
 )
 
 // In these tests the switch talks to hosts that share no code with it: they use the kernel's stack,

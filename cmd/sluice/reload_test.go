@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/bench/host"
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
+	"sluice/bench/traffic"
 )
 
 // reloadable returns a configuration like slowSwitch with random values for everything that a
@@ -63,7 +63,7 @@ func TestThousandReloads(t *testing.T) {
 	control := program.WithSocket(t, "")
 	p := program.StartSwitch(t, s.Home, reloadable(random, false)+control)
 	file := p.Args[len(p.Args)-2]
-	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]host.Flow{
+	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]traffic.Flow{
 		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)},
 		2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
 	c.more(100, 1, 2, 3, 4)

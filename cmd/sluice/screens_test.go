@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/bench/host"
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
+	"sluice/bench/traffic"
 	"sluice/internal/report/console"
 )
 
@@ -99,7 +99,7 @@ func TestScreens(t *testing.T) {
 	s := program.NewSite(t, 3)
 	socket := program.SocketPath(t)
 	p := program.StartSwitch(t, s.Home, screensSwitch+"control: {socket: "+socket+"}\n")
-	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]host.Flow{
+	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]traffic.Flow{
 		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)},
 		2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
 	c.more(300, 1, 2, 3, 4)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
 	"sluice/internal/report/console"
 	"sluice/internal/state"
 )

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"sluice/bench/netns"
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
 )
 
 // thresholds are the limits of a lossless class in cells, and the frames sent to it.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
 )
 
 // tourPrelude gives the shell an unused machine: no devices but lo, no namespaces, no switch.

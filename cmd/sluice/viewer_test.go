@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
 )
 
 // viewer is a program on its own terminal, and the user in front of it.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/bench/host"
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
+	"sluice/bench/traffic"
 	"sluice/internal/config"
 	"sluice/internal/control/params"
 	"sluice/internal/dataplane"
@@ -24,7 +24,7 @@ func TestTwoWorkers(t *testing.T) {
 	const text = "workers: [0, 1]\n" + slowSwitch
 	p := program.StartSwitch(t, s.Home, text)
 	t.Logf("forwards after %v", p.Await(1, "msg=forwarding"))
-	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]host.Flow{
+	c := newCrew(t, s, 3, []int{target, 1, 2}, map[int][]traffic.Flow{
 		1: {flowToTarget(1, 1, lossless), flowToTarget(2, 1, lossy)},
 		2: {flowToTarget(3, 2, lossless), flowToTarget(4, 2, lossy)}})
 	c.more(300, 1, 2, 3, 4)
@@ -57,7 +57,7 @@ type stage struct {
 	plane *dataplane.Switch
 	next  []int64 // by worker
 	wires []*mem.Wire
-	hosts []*host.Host
+	hosts []*traffic.Host
 }
 
 const (
@@ -109,15 +109,15 @@ func (s *stage) connect(t *testing.T, memory *umem.Memory, port, ring int) *mem.
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := host.Params{Port: w.A, Memory: end.Memory, BufferSize: size, Buffers: buffers,
+	p := traffic.Params{Port: w.A, Memory: end.Memory, BufferSize: size, Buffers: buffers,
 		MAC: hostMAC(port), Speed: stageSpeed, InFlight: 16 << 10, Priorities: 1 << lossless}
 	if port != stagePorts {
 		for _, pcp := range []uint8{lossless, lossy} {
-			p.Flows = append(p.Flows, host.Flow{ID: uint32(8*port) + uint32(pcp), Dst: hostMAC(stagePorts),
+			p.Flows = append(p.Flows, traffic.Flow{ID: uint32(8*port) + uint32(pcp), Dst: hostMAC(stagePorts),
 				VID: uint16(100 + port), PCP: pcp, Size: 100 + s.rng.IntN(1396)})
 		}
 	}
-	h, err := host.New(p)
+	h, err := traffic.New(p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func (s *stage) check(t *testing.T, seed uint64) {
 	if err := s.plane.Check(); err != nil || s.held() > 0 {
 		t.Errorf("seed %d: %d cells and frames are left; %v", seed, s.held(), err)
 	}
-	got := map[uint32]host.Received{}
+	got := map[uint32]traffic.Received{}
 	for _, r := range s.hosts[stagePorts-1].Stats(s.now).Received {
 		got[r.ID] = r
 	}

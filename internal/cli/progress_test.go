@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/bench/program"
+	"sluice/bench/testkit/program"
 )
 
 // TestProgressOnATerminal checks that a terminal shows one line that never wraps, updates every

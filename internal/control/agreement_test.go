@@ -9,8 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"sluice/bench/testkit/configtest"
 	"sluice/internal/config"
-	"sluice/internal/config/configtest"
 	"sluice/internal/control/params"
 	"sluice/internal/dataplane"
 	"sluice/internal/fcoe/snoop"

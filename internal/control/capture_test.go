@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"sluice/bench/testkit/configtest"
 	"sluice/internal/config"
-	"sluice/internal/config/configtest"
 	"sluice/internal/dataplane/punt"
 	"sluice/internal/dataplane/tap"
 )

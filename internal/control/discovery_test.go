@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"sluice/internal/config/configtest"
+	"sluice/bench/testkit/configtest"
 )
 
 // TestHostName: a switch always has a name to send, also on a machine without one.

@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
-	"sluice/internal/config/configtest"
+	"sluice/bench/testkit/configtest"
+	"sluice/bench/testkit/fcoetest"
 	"sluice/internal/dataplane/tap"
 	"sluice/internal/fcoe"
-	"sluice/internal/fcoe/fcoetest"
 	"sluice/internal/frame"
 	"sluice/internal/state"
 	"sluice/pmd/afxdp"

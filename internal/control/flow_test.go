@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"sluice/bench/testkit/configtest"
 	"sluice/internal/config"
-	"sluice/internal/config/configtest"
 )
 
 // TestDroppedPauses: a port whose device drops the pauses that the switch sends has a warning, if

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/bench/testkit/configtest"
 	"sluice/internal/config"
-	"sluice/internal/config/configtest"
 )
 
 // runs is a running configuration with every key that can't change while it runs.

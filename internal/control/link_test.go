@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/bench/host"
+	"sluice/bench/testkit/configtest"
+	"sluice/bench/traffic"
 	"sluice/internal/config"
-	"sluice/internal/config/configtest"
 	"sluice/internal/control/params"
 	"sluice/internal/dataplane"
 	"sluice/internal/frame"
@@ -22,7 +22,7 @@ type line struct {
 	worker *dataplane.Worker
 	plane  *dataplane.Switch
 	wires  [2]*mem.Wire
-	hosts  [2]*host.Host
+	hosts  [2]*traffic.Host
 	pauses [2]pauses // that the hosts received
 }
 
@@ -92,15 +92,15 @@ func (l *line) connect(t *testing.T, memory *umem.Memory, port, ring int) *mem.P
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := host.Params{Port: w.A, Memory: end.Memory, BufferSize: size, Buffers: buffers, MAC: lineMACs[port],
+	p := traffic.Params{Port: w.A, Memory: end.Memory, BufferSize: size, Buffers: buffers, MAC: lineMACs[port],
 		Speed: lineRate, InFlight: 16 << 10, Priorities: 1 << lossless}
 	if port == 0 {
-		p.Flows = []host.Flow{{ID: 1, Dst: lineMACs[1], PCP: lossless, Size: 1000}}
+		p.Flows = []traffic.Flow{{ID: 1, Dst: lineMACs[1], PCP: lossless, Size: 1000}}
 	} else {
 		p.Injection.Frame.Enable = 1 << lossless
 		p.Injection.Frame.Quanta[lossless] = 65535
 	}
-	if l.hosts[port], err = host.New(p); err != nil {
+	if l.hosts[port], err = traffic.New(p); err != nil {
 		t.Fatal(err)
 	}
 	w.B.Fill(l.plane.Parked(port))

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/config/configtest"
+	"sluice/bench/testkit/configtest"
 	"sluice/internal/control/params"
 	"sluice/internal/dataplane"
 	"sluice/internal/dataplane/drop"

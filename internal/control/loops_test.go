@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"sluice/bench/netns"
+	"sluice/bench/testkit/configtest"
 	"sluice/internal/config"
-	"sluice/internal/config/configtest"
 	"sluice/internal/linux/ethtool"
 	"sluice/internal/state"
 	"sluice/pmd/afxdp"

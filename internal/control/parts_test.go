@@ -10,8 +10,8 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"sluice/bench/netns"
+	"sluice/bench/testkit/configtest"
 	"sluice/internal/config"
-	"sluice/internal/config/configtest"
 	"sluice/pmd/afxdp"
 )
 

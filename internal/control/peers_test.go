@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/config/configtest"
+	"sluice/bench/testkit/configtest"
 	"sluice/internal/discovery"
 	"sluice/internal/discovery/dcbx"
 	"sluice/internal/discovery/lldp"

@@ -14,8 +14,8 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"sluice/bench/netns"
+	"sluice/bench/testkit/configtest"
 	"sluice/internal/config"
-	"sluice/internal/config/configtest"
 	"sluice/internal/dataplane"
 	"sluice/internal/linux/ethtool"
 	"sluice/internal/state"

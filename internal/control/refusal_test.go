@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/bench/testkit/configtest"
 	"sluice/internal/config"
-	"sluice/internal/config/configtest"
 	"sluice/internal/control/params"
 )
 

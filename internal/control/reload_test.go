@@ -12,8 +12,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"sluice/bench/testkit/configtest"
 	"sluice/internal/config"
-	"sluice/internal/config/configtest"
 	"sluice/internal/control/params"
 	"sluice/internal/dataplane"
 	"sluice/internal/dataplane/drop"

@@ -8,8 +8,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"sluice/bench/testkit/configtest"
 	"sluice/internal/config"
-	"sluice/internal/config/configtest"
 	"sluice/internal/dataplane"
 	"sluice/internal/state"
 )

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
+	"sluice/bench/testkit/configtest"
 	"sluice/internal/config"
-	"sluice/internal/config/configtest"
 	"sluice/internal/frame"
 	"sluice/pfc"
 )

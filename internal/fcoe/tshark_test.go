@@ -11,8 +11,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"sluice/bench/testkit/tshark"
 	"sluice/internal/frame"
-	"sluice/internal/tshark"
 )
 
 // expectation is what tshark must find in a frame: by field, the values in their order.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/bench/testkit/configtest"
 	"sluice/internal/config"
-	"sluice/internal/config/configtest"
 	"sluice/internal/dataplane"
 	"sluice/internal/dataplane/bridge"
 )

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/bench/testkit/configtest"
 	"sluice/cells"
 	"sluice/internal/config"
-	"sluice/internal/config/configtest"
 	"sluice/internal/dataplane"
 	"sluice/internal/dataplane/bridge"
 	"sluice/pmd/afxdp"

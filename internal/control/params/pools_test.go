@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/bench/testkit/configtest"
 	"sluice/cells"
-	"sluice/internal/config/configtest"
 	"sluice/internal/dataplane"
 	"sluice/pfc"
 )

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"sluice/bench/testkit/dcbxtest"
 	"sluice/internal/discovery/dcbx"
-	"sluice/internal/discovery/dcbx/dcbxtest"
 )
 
 // TestIEEEModel exchanges random LLDPDUs between a Machine and a model of an IEEE peer.

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"sluice/bench/testkit/dcbxtest"
 	"sluice/internal/discovery/dcbx"
-	"sluice/internal/discovery/dcbx/dcbxtest"
 )
 
 var exchanges = flag.Uint64("exchanges", 10_000, "number of random exchanges of each kind")

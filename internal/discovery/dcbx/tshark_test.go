@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"sluice/internal/tshark"
+	"sluice/bench/testkit/tshark"
 )
 
 // lldpdu returns a frame with the mandatory TLVs and TLVs of type 127.

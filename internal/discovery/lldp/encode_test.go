@@ -12,7 +12,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"pgregory.net/rapid"
 
-	"sluice/internal/tshark"
+	"sluice/bench/testkit/tshark"
 )
 
 var mac = [6]byte{0x02, 0, 0, 0, 0, 0xaa}

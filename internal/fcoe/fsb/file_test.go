@@ -10,9 +10,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"sluice/bench/testkit/fcoetest"
 	"sluice/internal/dataplane/bridge"
 	"sluice/internal/fcoe"
-	"sluice/internal/fcoe/fcoetest"
 	"sluice/internal/fcoe/snoop"
 	"sluice/internal/fcoe/store"
 	"sluice/internal/frame"

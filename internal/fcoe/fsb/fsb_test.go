@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/bench/testkit/fcoetest"
 	"sluice/internal/dataplane/bridge"
 	"sluice/internal/dataplane/punt"
 	"sluice/internal/fcoe"
-	"sluice/internal/fcoe/fcoetest"
 	"sluice/internal/fcoe/snoop"
 	"sluice/internal/fcoe/store"
 	"sluice/internal/state"

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"sluice/bench/testkit/fcoetest"
 	"sluice/internal/fcoe"
-	"sluice/internal/fcoe/fcoetest"
 	"sluice/internal/fcoe/snoop"
 	"sluice/internal/frame"
 )

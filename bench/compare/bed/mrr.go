@@ -1,0 +1,226 @@
+package bed
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sluice/bench/compare"
+	"sluice/bench/traffic/live"
+)
+
+// Overloaded is a forwarder's behaviour under overload: its maximum receive rate, and the cost.
+type Overloaded struct {
+	Seconds   float64
+	Frames    Tally         // in this time
+	Rate      float64       // forwarded, packets/s
+	Offered   float64       // sent by the generator, packets/s
+	Disturbed float64       // share of the time in which the forwarder or the generator had no CPU
+	Attempts  int           // number of attempts, of which this was the least disturbed
+	Program   time.Duration // time that the forwarding thread spent in its program…
+	Kernel    time.Duration // … and in the kernel; both 0: unknown
+	Lost      float64       // share of all frames sent, from the first to the last
+	shared    bool          // the generator shares its CPU with the forwarder
+}
+
+// GeneratorBound reports whether the generator was the bottleneck: it offered hardly more than came
+// through. If the generator shares its CPU with the forwarder, the rate of both together counts as
+// the forwarder's.
+func (o *Overloaded) GeneratorBound() bool { return !o.shared && o.Offered < 1.1*o.Rate }
+
+// Overload sends all streams at a rate, 0 for as fast as the generator can, and counts for d the
+// frames that come through. It returns the first undisturbed attempt, or the least disturbed one.
+func (b *Bed) Overload(ctx context.Context, rate float64, d, warmUp time.Duration, attempts int) (best Overloaded,
+	err error) {
+	before := b.Begin()
+	if err := errors.Join(b.setRates(rate), Pause(ctx, warmUp)); err != nil {
+		return best, err
+	}
+	from, err := b.look()
+	if err != nil {
+		return best, err
+	}
+	const patience = 20 // further attempts, for a forwarder that gets no CPU at all
+	for attempt := 1; attempt <= attempts || best.Rate == 0 && attempt <= attempts+patience; attempt++ {
+		if err := Pause(ctx, d); err != nil {
+			return best, err
+		}
+		to, err := b.look()
+		if err != nil {
+			return best, err
+		}
+		t := Between(from, to)
+		if attempt == 1 || best.Rate == 0 || t.Disturbed < best.Disturbed && t.Rate > 0 {
+			best = t
+		}
+		if best.Attempts = attempt; best.Disturbed <= compare.Disturbed {
+			break
+		}
+		from = to
+	}
+	if best.Rate == 0 {
+		return best, fmt.Errorf("no frame came through in %v, although some had before", d)
+	}
+	if err := b.Silence(ctx); err != nil {
+		return best, err
+	}
+	best.Lost, best.shared = b.Count().Since(before).loss(), b.Beat > 0
+	return best, nil
+}
+
+// Tally counts the frames of all streams except hellos: sent, and received at their destination.
+type Tally struct{ Sent, Received uint64 }
+
+// Begin resets the sinks' counters and returns the tally to subtract from later ones. Call it when
+// no frames are in flight.
+func (b *Bed) Begin() Tally {
+	for _, s := range b.Sinks {
+		s.Clear()
+	}
+	b.begun = Tally{Sent: b.Count().Sent}
+	return b.begun
+}
+
+// Count returns the frames sent and received so far.
+func (b *Bed) Count() (t Tally) {
+	sent, received := b.Sent(), b.received()
+	for i, s := range b.Streams {
+		if !s.Hello {
+			t.Sent += sent[i]
+			t.Received += received[i].Frames
+		}
+	}
+	return t
+}
+
+// Since returns the difference to an earlier tally.
+func (t Tally) Since(before Tally) Tally {
+	return Tally{t.Sent - before.Sent, t.Received - before.Received}
+}
+
+// loss returns the share of frames sent that were not received. Call it when no frames are in
+// flight.
+func (t Tally) loss() float64 {
+	if t.Received >= t.Sent {
+		return 0
+	}
+	return 1 - float64(t.Received)/float64(t.Sent)
+}
+
+// Look is a reading of the counters at one moment.
+type Look struct {
+	At        time.Time
+	Frames    Tally
+	Generator Thread
+	Forwarder map[string]Thread // nil if it does not provide them
+}
+
+// look reads the counters, and then the threads' times.
+func (b *Bed) look() (Look, error) {
+	l := b.glance()
+	return l, b.askThreads(&l)
+}
+
+// FirstLook is the reading before streams start. It reads the counters last: reading the threads'
+// times takes a fraction of a millisecond, in which nothing would be offered.
+func (b *Bed) FirstLook() (Look, error) {
+	var threads Look
+	err := b.askThreads(&threads)
+	l := b.glance()
+	l.Generator, l.Forwarder = threads.Generator, threads.Forwarder
+	return l, err
+}
+
+// LastLook is the reading with which all streams stop. It stops them before it reads the threads'
+// times, which takes so long that some frames would be late.
+func (b *Bed) LastLook() (Look, error) {
+	l := b.glance()
+	if err := b.setRates(Stopped); err != nil {
+		return l, err
+	}
+	return l, b.askThreads(&l)
+}
+
+// glance reads the counters until a reading is short enough to count as one moment.
+func (b *Bed) glance() (l Look) {
+	const moment, attempts = 50 * time.Microsecond, 100
+	for range attempts {
+		before := time.Now()
+		l.Frames = b.Count()
+		if l.At = time.Now(); l.At.Sub(before) < moment {
+			break
+		}
+	}
+	return l
+}
+
+// askThreads reads how long the threads ran.
+func (b *Bed) askThreads(l *Look) (err error) {
+	if p, ok := b.Forwarder.(interface {
+		Threads() (map[string]Thread, error)
+	}); ok {
+		if l.Forwarder, err = p.Threads(); err != nil {
+			return err
+		}
+	}
+	spent, err := b.generator.Thread()
+	l.Generator = Thread{Ran: spent.Ran, Waited: spent.Waited, CPU: cpuName(b.generatorCPU())}
+	return err
+}
+
+// CatchUp returns the generator's catch-up time while loss is measured: a few turns of the
+// forwarder, and no more.
+func (b *Bed) CatchUp() time.Duration {
+	const enough = 5 // turns
+	return max(live.DefaultCatchUp, enough*b.Beat)
+}
+
+// Between returns the figures between two looks. Threads that may use only one CPU, including the
+// generator's, take turns there: the time that they wait for each other is not a disturbance.
+func Between(from, to Look) Overloaded {
+	elapsed := to.At.Sub(from.At)
+	o := Overloaded{Seconds: elapsed.Seconds()}
+	groups := map[string][]Thread{}
+	for number, t := range to.Forwarder {
+		name := cmp.Or(t.CPU, number)
+		groups[name] = append(groups[name], t.Since(from.Forwarder[number]))
+	}
+	forwards, polls := busiest(groups)
+	if polls {
+		t := inTurns(groups[forwards])
+		o.Program, o.Kernel = t.Program, t.Kernel
+	}
+	generates := cmp.Or(to.Generator.CPU, "generator")
+	groups[generates] = append(groups[generates], to.Generator.Since(from.Generator))
+	without := WithoutCPU(elapsed, inTurns(groups[generates]))
+	if polls {
+		without = max(without, WithoutCPU(elapsed, inTurns(groups[forwards])))
+	}
+	o.Frames = to.Frames.Since(from.Frames)
+	o.Rate, o.Offered = float64(o.Frames.Received)/o.Seconds, float64(o.Frames.Sent)/o.Seconds
+	o.Disturbed = without.Seconds() / o.Seconds
+	return o
+}
+
+// busiest returns the name of the threads that ran most, which are those that forward.
+func busiest(groups map[string][]Thread) (name string, found bool) {
+	most := time.Duration(-1)
+	for n, list := range groups {
+		if ran := inTurns(list).Ran; ran > most {
+			most, name = ran, n
+		}
+	}
+	return name, most >= 0
+}
+
+// WithoutCPU returns for how much of elapsed a thread wanted a CPU and had none. The kernel counts
+// a wait only when it is over: a thread that has hardly run, and never sleeps, is still waiting.
+func WithoutCPU(elapsed time.Duration, t Thread) time.Duration {
+	const hardly = 8 // interrupts, which do not count as running, take at most 7 of 8 parts
+	if t.Ran < elapsed/hardly && !t.Sleeps {
+		return elapsed - t.Ran
+	}
+	return max(0, t.Waited)
+}

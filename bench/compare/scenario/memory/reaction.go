@@ -1,0 +1,203 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sluice/bench/compare"
+	"sluice/internal/frame"
+	"sluice/pfc"
+)
+
+// Reaction is how fast a worker stops its link partners and honours their pauses.
+var Reaction = compare.Scenario{
+	Name: "reaction",
+	Shows: "times from threshold crossed to PFC frame in the TX ring, and from PFC received to last frame of that " +
+		"priority; gaps of the loop",
+	Peers:  "the limit of IEEE 802.1Qbb, 60 quanta; the kernel's statistics of the thread",
+	OneCPU: true,
+	Run:    runReaction,
+}
+
+const (
+	reactionSluice = "sluice"
+	reactionSpeed  = 10e9 // bit/s
+
+	// responseLimit is the time in which IEEE 802.1Qbb requires a port to stop: 60 quanta, in ns at
+	// reactionSpeed.
+	responseLimit = 60 * pfc.QuantumBits * 1e9 / reactionSpeed
+
+	metricSteps     = "steps from crossing to PFC frame in the TX ring"
+	metricStopping  = "crossing to PFC frame in the TX ring"
+	metricByPorts   = "median from crossing to PFC frame in the TX ring"
+	metricLate      = "frames put in the TX ring after the PFC frame was received"
+	metricObeying   = "PFC frame received to last frame put in the TX ring (0: none)"
+	metricSinceThen = "PFC frame to last frame put in the TX ring, if it came just after a poll"
+	metricGap       = "gap between two iterations"
+	metricGapRest   = "gap between two iterations, without those caused by Go's runtime"
+)
+
+// reaction collects the results of all rounds.
+type reaction struct {
+	stopping, sinceThen, gaps *compare.Times // ns
+	causes                    gapCauses
+}
+
+func runReaction(ctx context.Context, o compare.Options, r *compare.Report) error {
+	r.Limit("same_step", "p99.9 "+metricSteps, reactionSluice, 1, compare.Lower)
+	r.Limit("60_quanta_worker", "p99 "+metricSinceThen, reactionSluice, responseLimit, compare.Lower)
+	r.Limit("gap_p99.9_vs_20us", "p99.9 "+metricGap, reactionSluice, 20e3, compare.Lower)
+	r.Limit("gap_p99.99_vs_100us", "p99.99 "+metricGap, reactionSluice, 100e3, compare.Lower)
+	r.Compare("16_ports_vs_2", metricByPorts, subjectOfPorts(16), subjectOfPorts(2), compare.Lower)
+	reactionNotes(r)
+	x := reaction{stopping: compare.NewTimes(), sinceThen: compare.NewTimes(), gaps: compare.NewTimes()}
+	defer func() { x.show(r) }()
+	for round := range o.Trials {
+		if err := x.Measure(ctx, o, r, round); err != nil {
+			return err
+		}
+	}
+	return addResponses(ctx, o, r)
+}
+
+// Measure runs one round.
+func (x *reaction) Measure(ctx context.Context, o compare.Options, r *compare.Report, round int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	o.Progress("PFC sent and received: %s", compare.OfRounds(round, o.Trials))
+	c, err := runCrossings(ctx, o.CPUs[0], o.Duration, crossingPorts, tuneCrossings)
+	if c != nil {
+		c.add(r, round)
+		x.stopping.Merge(c.stopping)
+		x.sinceThen.Merge(c.sinceThen)
+	}
+	if err != nil {
+		return err
+	}
+	if err := measureByPorts(ctx, o, r, round); err != nil {
+		return err
+	}
+	o.Progress("gaps of the loop: %s", compare.OfRounds(round, o.Trials))
+	g, err := measureGaps(ctx, o.CPUs[0], o.Duration)
+	if err := errors.Join(err, ctx.Err()); err != nil {
+		return err
+	}
+	g.add(r, round)
+	x.gaps.Merge(g.all)
+	x.causes.merge(g.causes)
+	return nil
+}
+
+// measureByPorts measures how the reaction time depends on the number of ports.
+func measureByPorts(ctx context.Context, o compare.Options, r *compare.Report, round int) error {
+	for _, ports := range []int{2, 16} {
+		c, err := runCrossings(ctx, o.CPUs[0], o.Duration, ports, tuneCrossings)
+		if err != nil {
+			return err
+		}
+		r.Add(compare.Trial{Name: subjectOfPorts(ports), Metric: metricByPorts, Unit: "ns", Round: round,
+			Value: c.stopping.At(.5), Detail: map[string]float64{
+				"crossings": float64(c.stopping.Count()), "p99": c.stopping.At(.99), "max": c.stopping.At(1),
+			}})
+	}
+	return nil
+}
+
+func subjectOfPorts(ports int) string { return fmt.Sprintf("%d busy ports", ports) }
+
+// show adds tables and plots for all rounds so far.
+func (x *reaction) show(r *compare.Report) {
+	if x.gaps.Count() > 0 {
+		r.Table(x.causes.table())
+	}
+	plot := compare.TimesPlot("reaction", "The worker's reaction and the gaps of its loop")
+	plot.Series = []compare.Series{
+		{Name: metricStopping, Points: x.stopping.Points()},
+		{Name: metricSinceThen, Points: x.sinceThen.Points()},
+		{Name: metricGap, Points: x.gaps.Points()},
+	}
+	r.Plot(plot)
+}
+
+func reactionNotes(r *compare.Report) {
+	r.Note("One worker in memory, with four busy ports, runs in real time on a thread of its " +
+		"own. From the poll that brings the frame that crosses the threshold, the PFC frame " +
+		"takes as long as the worker needs to read that port's burst and to charge it. One step " +
+		"means the same iteration.")
+	r.Note("No other port comes in between, however many there are. With 16 ports it takes " +
+		"longer than with 2, because a port's data has left the nearest cache by the time the " +
+		"worker comes to that port again.")
+	r.Note("A PFC frame is honoured in the iteration that receives it: 0 ns pass from then until " +
+		"the last frame of its priority enters the TX ring. It may have arrived just after the " +
+		"poll before. That time is measured as well, and compared with 60 quanta: it is the " +
+		"worker's part of them.")
+	r.Note("The time until the last bit is sent is simulated: virtual time at 10 Gbit/s, " +
+		"iterations 100 to 500 ns apart. Frames that the driver has can't be recalled, so the " +
+		"response is a poll plus what may be in flight. A port keeps within 60 quanta (3072 ns) " +
+		"only with two long frames in flight; otherwise the peer's headroom must allow for it " +
+		"(`response` in the configuration, `sluice headroom --method measured`).")
+	r.Note("The ports never have more than a burst waiting. If a worker can't keep up, more " +
+		"frames wait, each for up to two iterations, which the worker's budget bounds, before it " +
+		"is read or its sender is paused.")
+	r.Note("Percentiles of gaps count iterations, not time: an arbitrary moment is more likely " +
+		"to fall into a long gap than into a short one.")
+	r.Note("The cause of a gap follows from what the kernel counts for the thread from one " +
+		"iteration to the next: if the thread slept, Go's runtime had preempted it and returned " +
+		"it later; if it was switched out, another thread had the CPU; otherwise it was an " +
+		"interrupt, the hypervisor, or an iteration with more to do. The time for asking the " +
+		"kernel counts, so that no time is left out. None of this was measured on a NIC.")
+}
+
+// addResponses simulates the time from the arrival of a PFC frame until the last bit of its
+// priority has left.
+func addResponses(ctx context.Context, o compare.Options, r *compare.Report) error {
+	pauses := 2000
+	if o.Quick {
+		pauses = 100
+	}
+	t := compare.Table{
+		Title: fmt.Sprintf(
+			"Time from PFC frame received to last bit of its priority sent, ns; 60 quanta at 10 Gbit/s are %.0f",
+			float64(responseLimit)),
+		Head: []string{"in flight", "frames", "p50", "p99", "max", "bound", "60 quanta / max"},
+	}
+	defer func() { r.Table(t) }()
+	for _, inFlight := range []int{2 * 1514, 16 << 10, 64 << 10} {
+		for _, size := range []int{60, 1514} {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			o.Progress("time to last bit sent: %d bytes in flight, frames of %d bytes", inFlight, size+frame.FCS)
+			x := pauseResponse{InFlight: inFlight, Size: size, Pauses: pauses, Seed: o.Seed}
+			l, err := x.Run()
+			if err != nil {
+				return err
+			}
+			metric := fmt.Sprintf(
+				"longest time from PFC frame to last bit of its priority sent, %d bytes in flight, %d B", inFlight,
+				size+frame.FCS)
+			r.Add(compare.Trial{Name: reactionSluice, Metric: metric, Unit: "ns", Value: l.At(1),
+				Detail: map[string]float64{
+					"p50": l.At(.5), "p99": l.At(.99), "bound": float64(x.Bound()), "count": float64(l.Count()),
+				}})
+			r.Limit(fmt.Sprintf("60_quanta_%d_in_flight_%dB", inFlight, size+frame.FCS), metric, reactionSluice,
+				responseLimit, compare.Lower)
+			ns := func(v float64) string { return fmt.Sprintf("%.0f", v) }
+			t.Rows = append(t.Rows, []string{
+				fmt.Sprintf("%d B", inFlight), fmt.Sprintf("%d B", size+frame.FCS), ns(l.At(.5)), ns(l.At(.99)),
+				ns(l.At(1)), ns(float64(x.Bound())),
+				fmt.Sprintf("%.2f", responseLimit/l.At(1)),
+			})
+		}
+	}
+	return nil
+}
+
+// elapsedSince returns a clock in ns that starts now.
+func elapsedSince() func() int64 {
+	start := time.Now()
+	return func() int64 { return int64(time.Since(start)) }
+}

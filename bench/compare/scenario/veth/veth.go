@@ -1,0 +1,518 @@
+// Package veth has scenarios on real devices: veth pairs between namespaces, on the test bed of
+// bench/compare/bed.
+package veth
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"sluice/bench/compare"
+	"sluice/bench/compare/bed"
+	"sluice/bench/traffic/live"
+	"sluice/internal/frame"
+)
+
+// Veth compares this switch with its peers: rates, loss and latency.
+var Veth = compare.Scenario{
+	Name:  "veth",
+	Shows: "packets/s, loss and latency from one veth device to another: MRR, NDR, PDR, latency under load",
+	Peers: "testpmd (net_af_xdp; net_af_packet with jumbo frames), Open vSwitch (DPDK, AF_XDP), the Linux " +
+		"bridge, an XDP redirect, a port over asavie/xdp",
+	Run: func(ctx context.Context, o compare.Options, r *compare.Report) error {
+		return (&veth{Options: o}).run(ctx, r)
+	},
+}
+
+// VethAlone swaps the roles of the CPUs: the transmitter has the one that the generator gives up.
+var VethAlone = compare.Scenario{
+	Name: "veth-own",
+	Shows: "as veth, with a CPU for the transmitter alone, while worker and generator share the " +
+		"other",
+	Peers:   "sluice's own socket, its worker on the same CPU",
+	Longest: wireLength(live.MaxSize),
+	Run: func(ctx context.Context, o compare.Options, r *compare.Report) error {
+		v := &veth{Options: o, beat: bed.SharedBeat, forwarders: []bed.Forwarder{
+			bed.NewTransmitterSluice(bed.VethTransmitter, o.Program, bed.TransmitterOwnConfig),
+			bed.NewSluice(o.Program),
+		}}
+		r.Note("Worker and generator take turns of %v on CPU %d. CPU %d is the transmitter's; "+
+			"when the socket sends, that CPU has nothing to do.", bed.SharedBeat, o.CPUs[0], o.CPUs[1])
+		return v.run(ctx, r)
+	},
+}
+
+// veth is one run of the scenario. Zero values, except in Options, have useful defaults.
+type veth struct {
+	compare.Options
+	// the first is compared with the others; none: sluice and all peers that are installed
+	forwarders []bed.Forwarder
+	lossless   bool                          // also measure lossless sluice
+	beat       time.Duration                 // of the generator, see bed.Params
+	lengths    []int                         // of frames, bytes without FCS
+	attempts   int                           // at a trial that other processes disturb
+	latencies  map[latencyOf]*live.Histogram // at commonLoad, of all rounds
+}
+
+const vethLossless = "sluice_lossless"
+
+// run measures each forwarder once per round, in turns whose order is reversed every other round:
+//
+//	generator → h0 — s0 → forwarder → s1 — h1 → sink
+//
+// s0 and s1 are in a namespace of the switch, h0 and h1 in one of the hosts. Each turn has new
+// devices, so a forwarder can't affect the next one. After all turns, when the rate that all can
+// forward is known, each has another turn to measure its latency at that rate.
+func (v *veth) run(ctx context.Context, r *compare.Report) error {
+	v.setDefaults(r)
+	v.announce(r)
+	defer func() {
+		v.addVersions(r)
+		for _, f := range v.forwarders {
+			bed.NoteSetup(r, f.Name(), f)
+		}
+		v.table(r)
+		v.plot(r)
+	}()
+	for round := range v.Trials {
+		for _, length := range v.lengths {
+			if err := v.takeTurns(ctx, r, length, round,
+				func(ctx context.Context, t *turn) error { return t.Measure(ctx) }); err != nil {
+				return err
+			}
+			common := v.commonRate(r, length, round)
+			if err := v.takeTurns(ctx, r, length, round, func(ctx context.Context, t *turn) error {
+				if err := t.bed.WarmUp(ctx, common); err != nil {
+					return err
+				}
+				return t.Latency(ctx, commonLoad, common)
+			}); err != nil {
+				return err
+			}
+			if !v.lossless {
+				continue
+			}
+			if err := v.turnLossless(ctx, r, length, round); err != nil {
+				return fmt.Errorf("%s with frames of %d B: %w", vethLossless, wireLength(length), err)
+			}
+		}
+	}
+	return nil
+}
+
+func (v *veth) setDefaults(r *compare.Report) {
+	v.attempts = cmp.Or(v.attempts, compare.LiveAttempts(v.Options))
+	if len(v.lengths) == 0 {
+		v.lengths = lengths(&v.Options)
+	}
+	if len(v.forwarders) == 0 {
+		v.addForwarders(r)
+	}
+	for _, f := range v.forwarders {
+		if most, why := longest(f); most < slices.Max(v.lengths) {
+			r.Missing(fmt.Sprintf("%s, frames above %d B", f.Name(), wireLength(most)), why)
+		}
+	}
+}
+
+// addForwarders adds sluice and all peers that are installed.
+func (v *veth) addForwarders(r *compare.Report) {
+	v.forwarders = []bed.Forwarder{bed.NewSluice(v.Program)}
+	addIfPresent(v, r, "testpmd", bed.NewTestpmd)
+	if slices.Max(v.lengths) > ordinary {
+		addIfPresent(v, r, bed.TestpmdPacketsName, bed.NewTestpmdPackets)
+	}
+	addIfPresent(v, r, bed.OpenVSwitchDPDKName, bed.NewOpenVSwitchDPDK)
+	addIfPresent(v, r, bed.OpenVSwitchAFXDPName, bed.NewOpenVSwitchAFXDP)
+	v.forwarders = append(v.forwarders, &bed.XDPRedirect{}, &bed.LinuxBridge{}, bed.NewBaseline(v.Lab),
+		bed.NewTransmitterSluice(bed.VethTransmitter, v.Program, bed.TransmitterConfig))
+	v.lossless = true
+}
+
+// longest returns the longest frame that a forwarder takes, in bytes without FCS, and why.
+func longest(f bed.Forwarder) (bytes int, why string) {
+	if l, ok := f.(bed.Limited); ok {
+		return l.Longest()
+	}
+	return math.MaxInt, ""
+}
+
+// addIfPresent adds a peer, or reports it as missing.
+func addIfPresent[F bed.Forwarder](v *veth, r *compare.Report, name string, peer func() (F, error)) {
+	if f, err := peer(); err == nil {
+		v.forwarders = append(v.forwarders, f)
+	} else {
+		r.Missing(name, err.Error())
+	}
+}
+
+// ordinary is the longest frame of ordinary Ethernet, in bytes without FCS.
+const ordinary = 1514
+
+// lengths returns the frame lengths to measure, in bytes without FCS.
+func lengths(o *compare.Options) (all []int) {
+	for _, size := range o.Sizes {
+		all = append(all, size-wireLength(0))
+	}
+	switch {
+	case len(all) > 0:
+		return all
+	case o.Quick:
+		return []int{60}
+	}
+	return []int{60, 508, ordinary}
+}
+
+// Metrics of a forwarder, besides latency.
+const (
+	metricMRR     = "MRR"
+	metricNDR     = "NDR"
+	metricPDR     = "PDR"
+	metricNDRMRR  = "NDR / MRR"
+	metricLost    = "lost under overload"
+	metricProgram = "program time"
+	metricKernel  = "kernel time"
+)
+
+// of returns the name of a metric with frames of a length.
+func of(metric string, length int) string { return fmt.Sprintf("%s, %d B", metric, wireLength(length)) }
+
+// wireLength returns a frame's length with its FCS, as shown in reports.
+func wireLength(length int) int { return length + 4 }
+
+// announce requests the ratios and explains them.
+func (v *veth) announce(r *compare.Report) {
+	subject := v.forwarders[0].Name()
+	for _, length := range v.lengths {
+		v.compareTransmitter(r, length)
+		for _, f := range v.forwarders[1:] {
+			versus := func(short, metric string, b compare.Better) {
+				r.Compare(fmt.Sprintf("vs_%s_%s_%dB", f.Name(), short, wireLength(length)), of(metric, length), subject,
+					f.Name(), b)
+			}
+			versus("MRR", metricMRR, compare.Higher)
+			versus("NDR", metricNDR, compare.Higher)
+			versus("PDR", metricPDR, compare.Higher)
+			versus("p50", latencyMetric(commonLoad, "p50"), compare.Lower)
+			versus("p99", latencyMetric(commonLoad, "p99"), compare.Lower)
+			versus("p50_half_NDR", latencyMetric(halfLoad, "p50"), compare.Lower)
+			versus("p99_half_NDR", latencyMetric(halfLoad, "p99"), compare.Lower)
+		}
+		r.Limit(fmt.Sprintf("vs_limit_NDR/MRR_0.95_%dB", wireLength(length)), of(metricNDRMRR, length), subject, 0.95,
+			compare.Higher)
+		r.Limit(fmt.Sprintf("vs_limit_p99.99_200us_%dB", wireLength(length)),
+			of(latencyMetric(halfLoad, "p99.99"), length), subject, 200e3, compare.Lower)
+	}
+	v.explain(r)
+}
+
+// compareTransmitter compares the transmitter with the peers of sluice's socket, and with the
+// socket.
+func (v *veth) compareTransmitter(r *compare.Report, length int) {
+	if v.forwarders[0].Name() == bed.VethTransmitter ||
+		!slices.ContainsFunc(v.forwarders, func(f bed.Forwarder) bool { return f.Name() == bed.VethTransmitter }) {
+		return
+	}
+	for _, f := range v.forwarders {
+		if f.Name() == bed.VethTransmitter {
+			continue
+		}
+		for _, c := range []struct {
+			short, metric string
+			better        compare.Better
+		}{
+			{"MRR", metricMRR, compare.Higher}, {"NDR", metricNDR, compare.Higher}, {"PDR", metricPDR, compare.Higher},
+			{"p50_half_NDR", latencyMetric(halfLoad, "p50"), compare.Lower},
+			{"p99_half_NDR", latencyMetric(halfLoad, "p99"), compare.Lower},
+		} {
+			r.Compare(fmt.Sprintf("resident_vs_%s_%s_%dB", f.Name(), c.short, wireLength(length)), of(c.metric, length),
+				bed.VethTransmitter, f.Name(), c.better)
+		}
+	}
+}
+
+// explain notes what is measured, and how.
+func (v *veth) explain(r *compare.Report) {
+	r.Note("MRR is the rate received under overload, in packets/s. NDR and PDR are the highest " +
+		"rates with loss ratios of at most 0 and 0.005. Loss is the number of frames sent and " +
+		"not received, by sequence numbers, after all frames in flight have arrived. A rate " +
+		"counts as kept if at least half of its trials keep it, because others on the machine " +
+		"may disturb a trial.")
+	r.Note("A trial in which the generator fell short of the rate, or others had the CPU, is " +
+		"repeated, whatever its result. Frames lost in such trials are reported separately.")
+	r.Note("Latency counts from the time at which a frame was due, by its rate, to its arrival " +
+		"at the XDP program at the receiver; in the details also from when it was made. The " +
+		"generator catches up on every late frame, and that delay counts. Only what it is behind " +
+		"by when a trial ends, beyond 100 µs, is skipped (forgone ns in the details). The " +
+		"kernel's histogram has 32 buckets per octave: latencies are exact to 3 %%. A percentile " +
+		"is reported only if at least one frame lies beyond it.")
+	r.Note("The common rate, at which latencies are compared, is half of the lowest MRR of a " +
+		"round. Latencies are also compared at half of each forwarder's own NDR, where one with " +
+		"a higher NDR has more to do.")
+	r.Note("Every forwarder has one CPU, and the generator has the other. The Linux bridge has " +
+		"no thread: the kernel's threads that poll the ports (threaded NAPI) do its work, on the " +
+		"forwarder's CPU. For the others, the first half of reception, up to their socket, runs " +
+		"on the generator's CPU; no part of the bridge does.")
+	r.Note("sluice has a wire between its ports and no lossless class: frames are charged, " +
+		"queued and scheduled. The note on how it was started has the rest of its configuration. " +
+		"testpmd (io) and the baseline's library have no queues; the baseline runs the switch's " +
+		"own worker over that library. No forwarder busy-polls in the kernel; DPDK's driver " +
+		"would by default (busy_budget).")
+	r.Note("Open vSwitch is a learning bridge and, unlike a wire, looks up the flow of each "+
+		"frame. One thread of its userspace datapath polls both ports: those of DPDK's AF_XDP "+
+		"driver (%s, without hugepages) or its own AF_XDP ports (%s). Its kernel datapath, which "+
+		"needs the kernel module openvswitch, is not measured.",
+		bed.OpenVSwitchDPDKName, bed.OpenVSwitchAFXDPName)
+	r.Note("%s is sluice with a transmitter. Unless this report says otherwise, the transmitter "+
+		"takes turns with the worker on the forwarder's CPU.", bed.VethTransmitter)
+	if v.lossless {
+		r.Note("%s is sluice with all frames in a lossless class. Its sender honours PFC, and "+
+			"offers a third more than sluice forwarded under overload just before. The worker's "+
+			"CPU is overloaded, not a port: lost frames are lost before the worker, in the "+
+			"receive ring, and only frames in the worker's queues make it pause the sender.", vethLossless)
+	}
+	r.Note("In copy mode, the kernel makes an skb of each frame sent: most of a frame's time is "+
+		"the kernel's, for every forwarder (%s, %s). There was no network adapter: nothing here "+
+		"says how fast a forwarder is on one.", metricProgram, metricKernel)
+	if slices.Max(v.lengths) > live.MaxSize {
+		r.Note("The generator in the kernel makes frames of up to %d B. A thread sends longer ones "+
+			"through packet sockets, out of memory that it shares with the kernel. The kernel copies each of them "+
+			"twice on the generator's CPU, up to the forwarder's device, so that the generator is often the "+
+			"bottleneck.", wireLength(live.MaxSize))
+		r.Note("%s is testpmd over packet sockets, since DPDK's AF_XDP driver takes no frames of several buffers.",
+			bed.TestpmdPacketsName)
+	}
+}
+
+// addVersions adds the versions that forwarders have reported.
+func (v *veth) addVersions(r *compare.Report) {
+	for _, f := range v.forwarders {
+		if v, ok := f.(interface{ Version() string }); ok && v.Version() != "" {
+			r.Machine.Versions[f.Name()] = v.Version()
+		}
+	}
+}
+
+// table shows the medians side by side.
+func (v *veth) table(r *compare.Report) {
+	t := compare.Table{
+		Title: "Medians",
+		Head: []string{"frame", "forwarder", "MRR kpps", "MRR Gbit/s", "NDR kpps", "PDR kpps", "NDR/MRR", "program ns",
+			"kernel ns", "p50 µs", "p99 µs", "p99.99 µs at " + commonLoad.name},
+	}
+	names := []string{vethLossless}
+	for i := range v.forwarders {
+		names = slices.Insert(names, i, v.forwarders[i].Name())
+	}
+	for _, length := range v.lengths {
+		for _, name := range names {
+			row := []string{fmt.Sprintf("%d B", wireLength(length)), name}
+			for _, column := range []struct {
+				metric, format string
+				unit           float64
+			}{
+				{metricMRR, "%.0f", 1e3}, {metricMRR, "%.2f", 1e9 / float64(8*length)}, {metricNDR, "%.0f", 1e3},
+				{metricPDR, "%.0f", 1e3}, {metricNDRMRR, "%.3f", 1},
+				{metricProgram, "%.0f", 1}, {metricKernel, "%.0f", 1}, {latencyMetric(commonLoad, "p50"), "%.1f", 1e3},
+				{latencyMetric(commonLoad, "p99"), "%.1f", 1e3}, {latencyMetric(commonLoad, "p99.99"), "%.1f", 1e3},
+			} {
+				row = append(row, r.Cell(name, of(column.metric, length), column.format, column.unit))
+			}
+			if row[2] != "" {
+				t.Rows = append(t.Rows, row)
+			}
+		}
+	}
+	r.Table(t)
+}
+
+// turn is the turn of one forwarder, with frames of a length.
+type turn struct {
+	*veth
+	report    *compare.Report
+	forwarder bed.Forwarder
+	length    int
+	round     int
+	bed       *bed.Bed
+	discarded float64 // frames lost in trials that other processes disturbed and that were repeated
+}
+
+// takeTurns measures every forwarder in turn, on new devices. A peer that can't be measured is
+// reported as absent from then on.
+func (v *veth) takeTurns(ctx context.Context, r *compare.Report, length, round int,
+	measure func(ctx context.Context, t *turn) error) error {
+	for i := range compare.Turns(round, len(v.forwarders)) {
+		t := &turn{veth: v, report: r, forwarder: v.forwarders[i], length: length, round: round}
+		if most, _ := longest(t.forwarder); length > most || r.IsAbsent(t.forwarder.Name()) {
+			continue
+		}
+		err := t.take(ctx, measure)
+		if err == nil || i > 0 && r.GoesOnWithout(ctx, t.forwarder.Name(), round, err) {
+			continue
+		}
+		return fmt.Errorf("%s with frames of %d B: %w", t.forwarder.Name(), wireLength(length), err)
+	}
+	return nil
+}
+
+func (t *turn) take(ctx context.Context, measure func(ctx context.Context, t *turn) error) (err error) {
+	if t.bed, err = bed.New(t.veth.bed(t.length)); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.bed.Close()) }()
+	if err := t.bed.Start(ctx, t.forwarder); err != nil {
+		return err
+	}
+	err = measure(ctx, t)
+	bed.NoteFallback(t.report, fmt.Sprintf("%s, %d B", t.forwarder.Name(), wireLength(t.length)), t.round, t.forwarder)
+	return err
+}
+
+// add adds a trial.
+func (t *turn) add(metric, unit string, value float64, bound bool, detail map[string]float64) {
+	t.report.Add(compare.Trial{
+		Name: t.forwarder.Name(), Metric: of(metric, t.length), Unit: unit, Round: t.round, Value: value, Bound: bound,
+		Detail: detail,
+	})
+}
+
+// note adds a sentence about the turn.
+func (t *turn) note(format string, args ...any) {
+	t.report.Note("%s, %d B, round %d: %s", t.forwarder.Name(), wireLength(t.length), t.round+1,
+		fmt.Sprintf(format, args...))
+}
+
+// Measure measures everything but the latency at the common rate.
+func (t *turn) Measure(ctx context.Context) error {
+	over, err := t.bed.Overload(ctx, 0, t.Duration/2, bed.WarmUpTime, t.attempts)
+	if err != nil {
+		return err
+	}
+	t.addOverload(&over, over.GeneratorBound())
+	found, err := compare.Search(ctx, t.search(&over), t.bed.Measure)
+	if err != nil {
+		return err
+	}
+	t.discarded += found.Lost
+	t.addSearched(&over, found)
+	ndr := found.Goals[0].Rate
+	t.Progress("%s, %d B, %s: %.3f Mpps of %.3f offered, NDR %.3f, PDR %.3f", t.forwarder.Name(), wireLength(t.length),
+		compare.OfRounds(t.round, t.Trials), over.Rate/1e6, over.Offered/1e6, ndr/1e6, found.Goals[1].Rate/1e6)
+	if ndr == 0 {
+		t.note("no latency at shares of the NDR, because no rate without loss was found.")
+	}
+	for _, l := range t.loads() {
+		rate := l.rate(ndr)
+		if rate == 0 {
+			continue
+		}
+		if err := t.Latency(ctx, l, rate); err != nil {
+			return err
+		}
+	}
+	t.add(compare.MetricDiscarded, "frames", t.discarded, false, nil)
+	return nil
+}
+
+// addOverload adds an overload's trials. If the generator was the bottleneck, the MRR is a lower
+// bound.
+func (t *turn) addOverload(o *bed.Overloaded, bound bool) {
+	t.add(metricMRR, "packets/s", o.Rate, bound, map[string]float64{
+		"seconds": o.Seconds, "offered": o.Offered, "sent": float64(o.Frames.Sent), "count": float64(o.Frames.Received),
+		"disturbed": o.Disturbed, "attempts": float64(o.Attempts),
+	})
+	t.add(metricLost, "", o.Lost, false, nil)
+	if o.Program+o.Kernel > 0 {
+		frames := o.Rate * o.Seconds
+		t.add(metricProgram, "ns/frame", float64(o.Program)/frames, false, nil)
+		t.add(metricKernel, "ns/frame", float64(o.Kernel)/frames, false, nil)
+	}
+	if bound {
+		t.note("the generator offered %.0f packets/s, and %.0f came through: the MRR may be "+
+			"higher, and enters no ratio.", o.Offered, o.Rate)
+	}
+	t.report.NoteDisturbed(fmt.Sprintf("%s, %s", t.forwarder.Name(), of(metricMRR, t.length)), t.round, o.Disturbed)
+}
+
+// addSearched adds the results of a search.
+func (t *turn) addSearched(o *bed.Overloaded, found *compare.Searched) {
+	for i, metric := range []string{metricNDR, metricPDR} {
+		f := found.Goals[i]
+		t.add(metric, "packets/s", f.Rate, f.Bound, map[string]float64{
+			"trials": float64(f.Trials), "seconds": f.Seconds, "offered": f.Offered, "sent": f.Sent,
+			"count": f.Received,
+			"lost":  f.Loss, "disturbed": f.Disturbed, "trials of the search": float64(found.Trials),
+			"discarded": float64(found.Discarded),
+		})
+		if f.Bound {
+			t.note("%s is at least %.0f packets/s: no higher rate failed that the generator kept "+
+				"up with and others did not disturb. It enters no ratio.", metric, f.Rate)
+		}
+	}
+	if ndr := found.Goals[0]; !ndr.Bound && !o.GeneratorBound() {
+		t.add(metricNDRMRR, "", ndr.Rate/o.Rate, false, nil)
+	}
+	if found.Doubtful > 0 {
+		t.note("%d trials of the search were disturbed, or fell short of their rate, in each of %d attempts.",
+			found.Doubtful, t.attempts)
+	}
+}
+
+// turnLossless measures a lossless forwarder with a host that honours its PFC. The host offers its
+// line rate, a third more than the first forwarder's MRR.
+func (v *veth) turnLossless(ctx context.Context, r *compare.Report, length, round int) (err error) {
+	mrr := r.Values(v.forwarders[0].Name(), of(metricMRR, length))
+	speed := uint64(4 * mrr[len(mrr)-1] / 3 * float64(8*(length+frame.WireOverhead)))
+	p := v.bed(length)
+	p.Priorities, p.Speed = 1<<bed.LosslessPriority, speed
+	b, err := bed.New(p)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	f := bed.NewSluiceWith(vethLossless, v.Program, bed.LosslessWireConfig(speed))
+	if err := b.Start(ctx, f); err != nil {
+		return err
+	}
+	over, err := b.Overload(ctx, bed.LineRate(speed, length), v.Duration/2, bed.WarmUpTime, v.attempts)
+	if err != nil {
+		return err
+	}
+	t := &turn{veth: v, report: r, forwarder: f, length: length, round: round}
+	t.addOverload(&over, false) // PFC determines the offered rate
+	if round == 0 {
+		bed.NoteSetup(r, fmt.Sprintf("%s with %d B", vethLossless, wireLength(length)), f)
+	}
+	v.Progress("%s, %d B, %s: %.3f Mpps, lost %.3g %%", vethLossless, wireLength(length),
+		compare.OfRounds(round, v.Trials), over.Rate/1e6, 100*over.Lost)
+	return nil
+}
+
+// bed returns the parameters of a bed with two hosts. The first one sends; the other one only
+// announces its address.
+func (v *veth) bed(length int) bed.Params {
+	return bed.Params{
+		Ports: 2, CPUs: v.CPUs, Beat: v.beat,
+		Streams: []bed.Stream{{From: 0, To: 1, Priority: bed.LosslessPriority, Length: length},
+			{From: 1, To: 0, Length: 60, Hello: true}},
+	}
+}
+
+// search returns the parameters of the search for NDR and PDR. Its range begins far below the rate
+// received under overload, since overload costs some forwarders more than a load that they can
+// forward, and ends at what the generator can offer. A rate keeps its goal if most of three trials
+// do. All trials are short, because there are ten rounds of four forwarders and three lengths.
+func (v *veth) search(o *bed.Overloaded) compare.SearchParams {
+	p := compare.SearchParams{
+		Min: o.Rate / 100, Max: max(o.Rate, o.Offered), Width: 0.005, Goals: []float64{0, 0.005},
+		Trial: v.Duration / 20, Final: v.Duration / 8, Sum: 3 * v.Duration / 8, Exceed: 0.5, Attempts: v.attempts,
+	}
+	if v.Quick {
+		p.Width, p.Sum = 0.1, p.Final
+	}
+	return p
+}

@@ -1,0 +1,131 @@
+package fc
+
+import (
+	"encoding/binary"
+
+	"sluice/bench/traffic/line"
+	"sluice/internal/fcoe"
+	"sluice/internal/frame"
+)
+
+const (
+	typeTest    = 0xe0       // a vendor's FC-4 type, which no initiator or target speaks
+	testMagic   = 0x53464354 // begins the payload of test frames
+	stampLength = 32         // magic 4, source 4, destination 4, reserved 4, sequence number 8, time 8
+	backlog     = 64         // frames that wait in a port's queue at most, so that PFC holds back the rest
+)
+
+// sender sends the data of a port's VN_Ports, in turn.
+type sender struct {
+	links []int // indices of the VN_Ports
+	turn  int
+	next  line.Moment // when the next frame is due
+}
+
+// FrameLength returns the length of a tagged frame with a Fibre Channel frame that has a payload of
+// this many bytes, without FCS.
+func FrameLength(payload int) int { return 18 + overhead + payload }
+
+// generate queues the data frames of a port that are due.
+func (x *ENodes) generate(now int64, port int) {
+	s, q := &x.senders[port], x.ports[port]
+	if !x.sending || x.p.Rate == 0 {
+		return
+	}
+	s.next = s.next.NotBefore(now - catchUp)
+	step := line.WireTime(FrameLength(x.p.Payload), x.p.Rate)
+	for s.next.NS <= now && q.lossless.len() < backlog {
+		e, l, to := x.nextLink(s)
+		if l == nil {
+			return
+		}
+		s.next = s.next.Add(step)
+		x.sendData(now, e, l, to)
+	}
+}
+
+// nextLink returns the VN_Port whose turn it is, if it and its peer are logged in, and its peer.
+func (x *ENodes) nextLink(s *sender) (e *enode, from, to *link) {
+	for range s.links {
+		index := s.links[s.turn]
+		if s.turn++; s.turn == len(s.links) {
+			s.turn = 0
+		}
+		e, from := x.at(index)
+		if !from.up || from.peer < 0 {
+			continue
+		}
+		if _, to := x.at(from.peer); to.up {
+			return e, from, to
+		}
+	}
+	return nil, nil, nil
+}
+
+// sendData sends a data frame, a sequence of its own.
+func (x *ENodes) sendData(now int64, e *enode, from, to *link) {
+	h := fcoe.Header{RCtl: 0x04, D: to.id, S: from.id, Type: typeTest, FCtl: fcoe.FCtlRequest, SeqID: uint8(from.sent),
+		OXID: uint16(from.sent) &^ (1 << 15), RXID: fcoe.NoExchange}
+	b := h.Append(x.fc[:0])
+	b = binary.BigEndian.AppendUint32(b, testMagic)
+	b = binary.BigEndian.AppendUint32(b, uint32(to.peer))
+	b = binary.BigEndian.AppendUint32(b, uint32(from.peer))
+	b = binary.BigEndian.AppendUint32(b, 0)
+	b = binary.BigEndian.AppendUint64(b, from.sent)
+	b = binary.BigEndian.AppendUint64(b, uint64(now))
+	for len(b) < fcoe.HeaderLength+x.p.Payload {
+		b = binary.BigEndian.AppendUint32(b, uint32(from.sent)^uint32(len(b)))
+	}
+	x.fc = b
+	x.frame = appendFCoE(x.frame[:0], x.envelope(e, from.mac, e.fcf), fcoe.SOFi3, fcoe.EOFt, b)
+	if x.ports[e.port].send(x.frame, true) {
+		from.sent++
+		x.counts.Sent++
+		x.counts.SentBytes += uint64(len(x.frame))
+	}
+}
+
+// receiveFCoE checks and counts a frame with FCoE.
+func (x *ENodes) receiveFCoE(b []byte, h *frame.Header) {
+	f, problem := fcoe.ParseFCoE(b[h.Payload:])
+	if problem != fcoe.OK || fcoe.CRC(f.FC) != f.CRC {
+		x.counts.Damaged++
+		return
+	}
+	var header fcoe.Header
+	fcoe.ParseHeader(f.FC, &header) // ParseFCoE has checked the length
+	index, known := x.byVN[h.Dst]
+	if !known {
+		x.counts.Unauthorised++
+		return
+	}
+	e, l := x.at(index)
+	payload := f.FC[fcoe.HeaderLength:]
+	switch {
+	case h.Src != e.fcf || h.VID != e.vid || header.D != l.id:
+		x.counts.Unauthorised++
+	case header.Type != typeTest || len(payload) < stampLength || binary.BigEndian.Uint32(payload) != testMagic:
+		x.counts.OtherFCoE++
+	case int(binary.BigEndian.Uint32(payload[4:])) != l.peer || int(binary.BigEndian.Uint32(payload[8:])) != index:
+		x.counts.Misdelivered++
+	default:
+		x.count(l, binary.BigEndian.Uint64(payload[16:]), len(b))
+	}
+}
+
+// count counts a data frame by its sequence number.
+func (x *ENodes) count(l *link, seq uint64, length int) {
+	switch l.order.See(seq) {
+	case line.Reordered:
+		l.counts.reordered++
+	case line.Duplicate:
+		l.counts.duplicates++
+		return
+	case line.Stale:
+		l.counts.stale++
+		return
+	}
+	l.received++
+	x.counts.Received++
+	x.counts.ReceivedBytes += uint64(length)
+}

@@ -1,0 +1,110 @@
+package traffic
+
+import (
+	"sluice/bench/traffic/line"
+	"sluice/internal/discovery/lldp"
+	"sluice/internal/frame"
+	"sluice/pfc"
+)
+
+const defaultFlowIDs = 64
+
+// sink checks and counts the frames that a host receives.
+type sink struct {
+	mac   frame.MAC
+	flows []*track // by flow ID; nil: no frame of it yet, to save the memory of unused IDs
+
+	control   uint64 // MAC control frames other than PFC
+	others    uint64 // frames that are not test frames
+	strangers uint64 // test frames to another address
+	corrupt   uint64
+	untracked uint64 // test frames with a flow ID of FlowIDs or above
+}
+
+func newSink(mac frame.MAC, flowIDs int) sink {
+	if flowIDs == 0 {
+		flowIDs = defaultFlowIDs
+	}
+	return sink{mac: mac, flows: make([]*track, flowIDs)}
+}
+
+// kind is what the host has to do about a received frame.
+type kind uint8
+
+const (
+	sunk       kind = iota // nothing
+	pauseFrame             // PFC
+	lldpFrame              // not counted yet
+)
+
+// receive sinks one frame. It stores a PFC frame in control.
+func (k *sink) receive(now int64, b []byte, control *pfc.Frame) kind {
+	var h frame.Header
+	switch problem := frame.Parse(b, &h); {
+	case problem != frame.OK:
+		k.others++
+	case h.Type == frame.TypeMACControl:
+		if kind, _ := pfc.Decode(b, control); kind == pfc.PFC {
+			return pauseFrame
+		}
+		k.control++
+	case h.Type == lldp.EtherType:
+		return lldpFrame
+	case h.Type != TestType && h.Type != frame.TypeIPv4:
+		k.others++
+	default:
+		k.test(now, b, &h)
+	}
+	return sunk
+}
+
+func (k *sink) test(now int64, b []byte, h *frame.Header) {
+	payload, sound := b[h.Payload:], true
+	if h.Type == frame.TypeIPv4 {
+		if payload, sound = testDatagram(b); payload == nil {
+			k.others++
+			return
+		}
+	}
+	if h.Dst != k.mac && !h.Dst.Group() {
+		k.strangers++
+		return
+	}
+	var s stamp
+	if !sound || !readStamp(payload, len(b), &s) {
+		k.corrupt++
+		return
+	}
+	if uint64(s.flow) >= uint64(len(k.flows)) {
+		k.untracked++
+		return
+	}
+	t := k.flows[s.flow]
+	if t == nil {
+		t = &track{}
+		k.flows[s.flow] = t
+	}
+	switch t.order.See(s.seq) {
+	case line.InOrder:
+	case line.Reordered:
+		t.reordered++
+	case line.Duplicate:
+		t.duplicates++
+		return
+	case line.Stale:
+		t.stale++
+		return
+	}
+	t.received++
+	t.bytes += uint64(len(b))
+	t.fromSchedule.add(now - s.scheduled)
+	t.fromWire.add(now - s.sent)
+}
+
+// track is the state of one flow. Each frame counts once: as received, duplicate or stale.
+type track struct {
+	order                        line.Window
+	received, bytes              uint64
+	reordered, duplicates, stale uint64
+	fromSchedule, fromWire       latency
+}
