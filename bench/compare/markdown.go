@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"sluice/internal/prose"
+	"sluice/internal/text/prose"
 )
 
 // Markdown returns the report for readers who do not know this project.

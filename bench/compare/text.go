@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"unicode/utf8"
 
-	"sluice/internal/prose"
+	"sluice/internal/text/prose"
 )
 
 // WriteText writes the report for a terminal.

@@ -11,8 +11,8 @@ import (
 
 	"sluice/bench/traffic"
 	"sluice/internal/cli"
-	"sluice/internal/prose"
 	"sluice/internal/state"
+	"sluice/internal/text/prose"
 )
 
 // demoAgreement is what the switch and the host at a port have agreed on.

@@ -11,7 +11,7 @@ import (
 	"sluice/bench/traffic"
 	"sluice/internal/cli"
 	"sluice/internal/frame"
-	"sluice/internal/units"
+	"sluice/internal/text/units"
 	"sluice/pfc"
 )
 

@@ -9,9 +9,9 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/discovery/dcbx"
-	"sluice/internal/prose"
 	"sluice/internal/report/show"
 	"sluice/internal/state"
+	"sluice/internal/text/prose"
 )
 
 // checkedDCBX is the DCBX of a port.

@@ -13,10 +13,10 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/control"
 	"sluice/internal/fcoe/snoop"
-	"sluice/internal/prose"
 	"sluice/internal/report/console"
 	"sluice/internal/report/show"
 	"sluice/internal/state"
+	"sluice/internal/text/prose"
 )
 
 // checkedFCoE is FIP snooping.

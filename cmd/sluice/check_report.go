@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"sluice/internal/config"
-	"sluice/internal/prose"
 	"sluice/internal/report/show"
-	"sluice/internal/units"
+	"sluice/internal/text/prose"
+	"sluice/internal/text/units"
 )
 
 func (r *checkReport) print(w io.Writer, asJSON bool) error {

@@ -11,8 +11,8 @@ import (
 	"sluice/bench/testkit/program"
 	"sluice/internal/cli"
 	"sluice/internal/config"
-	"sluice/internal/prose"
 	"sluice/internal/report/show"
+	"sluice/internal/text/prose"
 )
 
 // check runs `sluice check`, which must succeed.

@@ -19,11 +19,11 @@ import (
 	"time"
 
 	"sluice/internal/doctor"
-	"sluice/internal/prose"
 	"sluice/internal/report/capture"
 	"sluice/internal/report/console"
 	"sluice/internal/report/show"
 	"sluice/internal/state"
+	"sluice/internal/text/prose"
 )
 
 var updateJSON = flag.Bool("update-json", false, "write docs/json.md anew")

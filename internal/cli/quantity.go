@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"sluice/internal/units"
+	"sluice/internal/text/units"
 )
 
 // NewRate returns a flag in bit/s.

@@ -9,7 +9,7 @@ import (
 	"sort"
 
 	"sluice/internal/config/ets"
-	"sluice/internal/prose"
+	"sluice/internal/text/prose"
 )
 
 // LinkFacts is what is known of a port's link beside the file.

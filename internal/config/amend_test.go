@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"sluice/internal/units"
+	"sluice/internal/text/units"
 )
 
 // TestAmended: an edit gives the Config of the file with that edit, or the same errors. Two edits

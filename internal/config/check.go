@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/prose"
+	"sluice/internal/text/prose"
 )
 
 // check applies the rules between values and fills in the defaults that depend on other values.

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"sluice/internal/config/schema"
-	"sluice/internal/prose"
+	"sluice/internal/text/prose"
 )
 
 // Array parameters of dcb(8) of iproute2, such as "all:off 3:on", can be written here in the same

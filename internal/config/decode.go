@@ -13,7 +13,7 @@ import (
 
 	"sluice/internal/config/plaintext"
 	"sluice/internal/config/schema"
-	"sluice/internal/prose"
+	"sluice/internal/text/prose"
 )
 
 // codec reads a value of type V from a node of the file.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"sluice/internal/prose"
+	"sluice/internal/text/prose"
 )
 
 // DefaultName is the name of the profile and the domain of ports that name none. They are built in

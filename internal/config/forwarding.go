@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"sluice/internal/prose"
+	"sluice/internal/text/prose"
 )
 
 // The rules for forwarding: VLANs, wires, static FDB entries.

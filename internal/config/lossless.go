@@ -9,7 +9,7 @@ import (
 
 	"sluice/cells/headroom"
 	"sluice/internal/frame"
-	"sluice/internal/units"
+	"sluice/internal/text/units"
 )
 
 // The rules that keep lossless classes lossless: marks, headroom, and the memory for it.

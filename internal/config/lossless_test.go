@@ -12,7 +12,7 @@ import (
 
 	"sluice/cells/headroom"
 	"sluice/internal/frame"
-	"sluice/internal/units"
+	"sluice/internal/text/units"
 	"sluice/pfc"
 )
 

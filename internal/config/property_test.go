@@ -18,7 +18,7 @@ import (
 
 	"sluice/cells"
 	"sluice/cells/headroom"
-	"sluice/internal/prose"
+	"sluice/internal/text/prose"
 )
 
 // A Config that is written to a file is read as the same Config.

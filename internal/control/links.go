@@ -7,7 +7,7 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
-	"sluice/internal/units"
+	"sluice/internal/text/units"
 )
 
 // A peer counts pauses by the rate of its link, and headroom depends on it too. Only the device

@@ -8,7 +8,7 @@ import (
 
 	"sluice/cells/headroom"
 	"sluice/internal/config"
-	"sluice/internal/units"
+	"sluice/internal/text/units"
 )
 
 // longestResponse is the maximum that the configuration accepts.

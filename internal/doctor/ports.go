@@ -12,7 +12,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/linux/netdev"
 	"sluice/internal/state"
-	"sluice/internal/units"
+	"sluice/internal/text/units"
 	"sluice/pmd/afxdp"
 )
 

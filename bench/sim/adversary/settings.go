@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"sluice/internal/config"
-	"sluice/internal/prose"
+	"sluice/internal/text/prose"
 )
 
 // settings are what the adversary draws of a configuration. A reload draws some of them anew.

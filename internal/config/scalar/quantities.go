@@ -10,7 +10,7 @@ import (
 
 	"sluice/cells"
 	"sluice/internal/config/schema"
-	"sluice/internal/units"
+	"sluice/internal/text/units"
 )
 
 // schemaOf describes quantities.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/prose"
+	"sluice/internal/text/prose"
 )
 
 // Reference returns the description of every key of a file in Markdown, with a section for each

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"sluice/internal/prose"
 	"sluice/internal/state"
+	"sluice/internal/text/prose"
 )
 
 // top returns the lines above the sections. The first line says whether lossless frames were

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"sluice/internal/prose"
 	"sluice/internal/state"
+	"sluice/internal/text/prose"
 )
 
 const fcoeDraws = PartPorts | PartFCoE

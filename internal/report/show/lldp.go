@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"sluice/internal/prose"
 	"sluice/internal/state"
+	"sluice/internal/text/prose"
 )
 
 // LLDP shows the counters of LLDP.

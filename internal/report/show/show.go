@@ -8,8 +8,8 @@ import (
 	"io"
 	"strings"
 
-	"sluice/internal/prose"
 	"sluice/internal/state"
+	"sluice/internal/text/prose"
 )
 
 // View is one view of show. Its JSON is a part of the switch's state, and its tables are made from

@@ -10,9 +10,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"sluice/internal/prose"
 	"sluice/internal/state"
-	"sluice/internal/units"
+	"sluice/internal/text/prose"
+	"sluice/internal/text/units"
 )
 
 // table is one table that show prints.

@@ -10,7 +10,7 @@ import (
 	"sluice/bench/compare"
 	"sluice/internal/frame"
 	"sluice/internal/linux/thread"
-	"sluice/internal/prose"
+	"sluice/internal/text/prose"
 	"sluice/sched"
 )
 
