@@ -15,7 +15,6 @@ import (
 	"sluice/internal/fcoe"
 	"sluice/internal/fcoe/fsb"
 	"sluice/internal/fcoe/snoop"
-	"sluice/internal/fcoe/store"
 	"sluice/internal/frame"
 	"sluice/internal/state"
 	"sluice/pmd/afxdp"
@@ -79,8 +78,8 @@ func (s *Switch) keepSessions() {
 		s.log.Error("FCoE sessions are not kept over a restart", "because", err)
 		return
 	}
-	s.fsb.Keep(store.Path(afxdp.RunDirectory, inode, s.config.Control.Socket),
-		store.Place{Boot: strings.TrimSpace(string(boot)), Namespace: cookie})
+	s.fsb.Keep(fsb.SessionsPath(afxdp.RunDirectory, inode, s.config.Control.Socket),
+		fsb.Place{Boot: strings.TrimSpace(string(boot)), Namespace: cookie})
 }
 
 // reportFCoE returns what snooping knows of a port; nil: the port is in no FCoE VLAN, and has

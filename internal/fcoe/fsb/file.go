@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"sluice/internal/fcoe/snoop"
-	"sluice/internal/fcoe/store"
 	"sluice/internal/frame"
 	"sluice/internal/state"
 )
@@ -17,21 +16,21 @@ const saveInterval = 1_000_000_000
 
 // file keeps sessions for the next start.
 type file struct {
-	store *store.Store // nil: none
-	place store.Place
+	store *sessionFile // nil: none
+	place Place
 	saved uint64 // System.Updates as of the last write
 	stale bool   // something else is not as it was then
 	tried int64  // when that was, by CLOCK_BOOTTIME
 	// ports of the record at the start, by name, that have not been up since
-	awaited map[string]store.Port
+	awaited map[string]recordedPort
 	report  atomic.Pointer[state.FCoEStateFile]
 }
 
 // Keep has the sessions kept in a file from now on. here is where they count. If that is not
 // possible, it says so in the log and in reports.
-func (b *Bridge) Keep(path string, here store.Place) {
+func (b *Bridge) Keep(path string, here Place) {
 	f := &b.file
-	s, err := store.Open(path)
+	s, err := openSessions(path)
 	f.report.Store(&state.FCoEStateFile{Path: path})
 	if err != nil {
 		b.log.Error("FCoE sessions are not kept over a restart", "because", err)
@@ -72,7 +71,7 @@ func (b *Bridge) Recall(now, boot int64, device func(port string) (index int, lo
 	case err != nil:
 		b.log.Warn("FCoE sessions of the last run are not restored: hosts have to log in again", "because", err)
 	case r != nil:
-		f.awaited = make(map[string]store.Port)
+		f.awaited = make(map[string]recordedPort)
 		for _, p := range r.Ports {
 			if why := b.changed(p, device); why == "" {
 				f.awaited[p.Name] = p
@@ -86,7 +85,7 @@ func (b *Bridge) Recall(now, boot int64, device func(port string) (index int, lo
 }
 
 // changed says why there may be another host at a port than in the last run; empty: there is none.
-func (b *Bridge) changed(was store.Port, device func(string) (int, uint32)) string {
+func (b *Bridge) changed(was recordedPort, device func(string) (int, uint32)) string {
 	role, there := b.roles[was.Name]
 	if !there {
 		return "it has no FIP snooping now"
@@ -106,7 +105,7 @@ func (b *Bridge) changed(was store.Port, device func(string) (int, uint32)) stri
 }
 
 // restore takes over the sessions of a record, except those of ports that have changed.
-func (b *Bridge) restore(at, age int64, r *store.Record) {
+func (b *Bridge) restore(at, age int64, r *record) {
 	f, from := &b.file, &r.Sessions
 	type owner struct {
 		vid uint16
@@ -174,7 +173,7 @@ func (b *Bridge) save(at, boot int64, changed bool) {
 // write replaces the file, or removes it if there is nothing to remember.
 func (b *Bridge) write(at, boot int64) error {
 	f := &b.file
-	r := &store.Record{Place: f.place, Written: boot, Sessions: b.system.Save(at)}
+	r := &record{Place: f.place, Written: boot, Sessions: b.system.Save(at)}
 	if len(r.Sessions.FCFs) == 0 {
 		return f.store.Remove()
 	}
@@ -183,7 +182,7 @@ func (b *Bridge) write(at, boot int64) error {
 		if is, awaited := f.awaited[p.Name]; awaited {
 			r.Ports = append(r.Ports, is)
 		} else if snoops && p.Up {
-			r.Ports = append(r.Ports, store.Port{Name: p.Name, Index: p.Index, Losses: p.Losses, Role: role.String()})
+			r.Ports = append(r.Ports, recordedPort{Name: p.Name, Index: p.Index, Losses: p.Losses, Role: role.String()})
 		}
 	}
 	return f.store.Write(r)

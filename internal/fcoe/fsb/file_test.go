@@ -14,7 +14,6 @@ import (
 	"sluice/internal/dataplane/bridge"
 	"sluice/internal/fcoe"
 	"sluice/internal/fcoe/snoop"
-	"sluice/internal/fcoe/store"
 	"sluice/internal/frame"
 )
 
@@ -90,7 +89,7 @@ func TestRestartElsewhere(t *testing.T) {
 		"other namespace":      {func(*rig) { here.Namespace++ }, false, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			defer func(was store.Place) { here = was }(here)
+			defer func(was Place) { here = was }(here)
 			r := newRig(t)
 			r.logIn(1)
 			r.logInAt("b", 2)

@@ -15,7 +15,6 @@ import (
 	"sluice/internal/dataplane/punt"
 	"sluice/internal/fcoe"
 	"sluice/internal/fcoe/snoop"
-	"sluice/internal/fcoe/store"
 	"sluice/internal/state"
 )
 
@@ -87,7 +86,7 @@ func (r *rig) Forward(port int, f *punt.Frame) error {
 }
 
 // here is where the tests take place.
-var here = store.Place{Boot: "this", Namespace: 7}
+var here = Place{Boot: "this", Namespace: 7}
 
 // newRig returns a rig with an FCF that has advertised itself.
 func newRig(t *testing.T) *rig {
@@ -218,7 +217,7 @@ func (r *rig) open(n int) bool {
 }
 
 // kept returns what is in the file.
-func (r *rig) kept() *store.Record {
+func (r *rig) kept() *record {
 	r.t.Helper()
 	f, err := r.file.store.Read()
 	if err != nil {

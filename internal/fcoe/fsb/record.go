@@ -1,10 +1,4 @@
-// Package store keeps the sessions of FIP snooping in a file, so that a switch that was killed or
-// restarted knows them and hosts need not log in again. The file is JSON, and holds what a running
-// switch has checked: who may send FCoE where. It counts only on the boot and in the network
-// namespace in which it was written, and whoever restores it checks each session against the
-// configuration again. So a file that is old, cut off or forged costs sessions, and admits none
-// that the configuration does not allow.
-package store
+package fsb
 
 import (
 	"bytes"
@@ -15,19 +9,22 @@ import (
 	"sluice/internal/fcoe/snoop"
 )
 
-// version is that of the format. Other versions are not read: hosts log in again after an update
-// that changes it.
-const version = 1
+// recordVersion is that of the format. Other versions are not read: hosts log in again after an
+// update that changes it.
+const recordVersion = 1
 
-// maxPorts bounds the ports of a record: more than a switch can have.
-const maxPorts = 4096
+// maxRecordedPorts bounds the ports of a record: more than a switch can have.
+const maxRecordedPorts = 4096
 
-// Record is what the file holds.
-type Record struct {
-	Version int    `json:"version"`
-	Place   Place  `json:"place"`
-	Written int64  `json:"written_ns"` // when, by CLOCK_BOOTTIME, which goes on while the machine sleeps
-	Ports   []Port `json:"ports"`      // those that sessions use
+// record is what the file of sessions holds, as JSON: what a running switch has checked, who may
+// send FCoE where. It counts only on the boot and in the network namespace in which it was written,
+// and whoever restores it checks each session against the configuration again. So a file that is
+// old, cut off or forged costs sessions, and admits none that the configuration does not allow.
+type record struct {
+	Version int            `json:"version"`
+	Place   Place          `json:"place"`
+	Written int64          `json:"written_ns"` // when, by CLOCK_BOOTTIME, which goes on while the machine sleeps
+	Ports   []recordedPort `json:"ports"`      // those that sessions use
 	// Sessions has the sessions, and the FCFs and ENodes that they belong to, as of Written.
 	Sessions snoop.Snapshot `json:"sessions"`
 }
@@ -38,9 +35,9 @@ type Place struct {
 	Namespace uint64 `json:"namespace"` // cookie of the network namespace, never reused: SO_NETNS_COOKIE
 }
 
-// Port is a port when the record was written. If it differs now, another cable or device may be
-// there, and its sessions are over.
-type Port struct {
+// recordedPort is a port when the record was written. If it differs now, another cable or device
+// may be there, and its sessions are over.
+type recordedPort struct {
 	Name   string `json:"name"`
 	Index  int    `json:"index"`  // of its device
 	Losses uint32 `json:"losses"` // of its carrier
@@ -49,7 +46,7 @@ type Port struct {
 
 // Age returns how long ago a record was written, in ns, at a time of CLOCK_BOOTTIME. It fails if
 // the record does not count here.
-func (r *Record) Age(here Place, now int64) (int64, error) {
+func (r *record) Age(here Place, now int64) (int64, error) {
 	switch {
 	case r.Place.Boot != here.Boot:
 		return 0, errors.New("is from before the last boot")
@@ -62,19 +59,19 @@ func (r *Record) Age(here Place, now int64) (int64, error) {
 }
 
 // encode formats a record.
-func encode(r *Record) ([]byte, error) {
-	r.Version = version
+func encode(r *record) ([]byte, error) {
+	r.Version = recordVersion
 	text, err := json.Marshal(r)
-	if err == nil && len(text) >= maxSize {
-		err = fmt.Errorf("%d bytes are more than the %d that can be read again", len(text), maxSize)
+	if err == nil && len(text) >= maxRecordSize {
+		err = fmt.Errorf("%d bytes are more than the %d that can be read again", len(text), maxRecordSize)
 	}
 	return append(text, '\n'), err
 }
 
 // decode reads a record.
-func decode(text []byte) (*Record, error) {
-	if len(text) > maxSize {
-		return nil, fmt.Errorf("has more than %d bytes: remove it", maxSize)
+func decode(text []byte) (*record, error) {
+	if len(text) > maxRecordSize {
+		return nil, fmt.Errorf("has more than %d bytes: remove it", maxRecordSize)
 	}
 	var head struct { // of any version
 		Version int `json:"version"`
@@ -82,12 +79,13 @@ func decode(text []byte) (*Record, error) {
 	if err := json.Unmarshal(text, &head); err != nil {
 		return nil, fmt.Errorf("is damaged: %w", err)
 	}
-	if head.Version != version {
-		return nil, fmt.Errorf("has version %d of the format, and this program reads version %d", head.Version, version)
+	if head.Version != recordVersion {
+		return nil, fmt.Errorf("has version %d of the format, and this program reads version %d", head.Version,
+			recordVersion)
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	r := new(Record)
+	r := new(record)
 	if err := d.Decode(r); err != nil {
 		return nil, fmt.Errorf("is damaged: %w", err)
 	}
@@ -95,8 +93,8 @@ func decode(text []byte) (*Record, error) {
 }
 
 // check refuses ports that no switch has.
-func (r *Record) check() error {
-	if len(r.Ports) > maxPorts {
+func (r *record) check() error {
+	if len(r.Ports) > maxRecordedPorts {
 		return fmt.Errorf("is damaged: it has %d ports", len(r.Ports))
 	}
 	seen := make(map[string]bool)

@@ -1,4 +1,4 @@
-package store
+package fsb
 
 import (
 	"bytes"
@@ -20,16 +20,16 @@ import (
 	"sluice/internal/frame"
 )
 
-var here = Place{Boot: "b", Namespace: 1 << 60}
+var place = Place{Boot: "b", Namespace: 1 << 60}
 
 // record draws a record of any sessions.
-func record(t *rapid.T) *Record {
+func drawRecord(t *rapid.T) *record {
 	mac := rapid.Custom(func(t *rapid.T) frame.MAC { return frame.MAC(rapid.Uint64Max(1<<48-1).Draw(t, "mac")) })
-	r := &Record{Version: version, Place: here, Written: rapid.Int64Min(0).Draw(t, "written")}
+	r := &record{Version: recordVersion, Place: place, Written: rapid.Int64Min(0).Draw(t, "written")}
 	names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z][a-z0-9.]{0,14}`), 0, 5, rapid.ID).Draw(t, "ports")
 	for i, name := range names {
 		losses := rapid.Uint32().Draw(t, "losses")
-		r.Ports = append(r.Ports, Port{Name: name, Index: i + 1, Losses: losses, Role: "enode"})
+		r.Ports = append(r.Ports, recordedPort{Name: name, Index: i + 1, Losses: losses, Role: "enode"})
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "fcfs") {
 		r.Sessions.FCFs = append(r.Sessions.FCFs, snoop.SavedFCF{
@@ -47,9 +47,9 @@ func record(t *rapid.T) *Record {
 }
 
 // opened opens a store in a directory of its own.
-func opened(t *testing.T) *Store {
+func opened(t *testing.T) *sessionFile {
 	t.Helper()
-	s, err := Open(filepath.Join(t.TempDir(), "fcoe", "1-sluice.json"))
+	s, err := openSessions(filepath.Join(t.TempDir(), "fcoe", "1-sluice.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestRecordsComeBack(t *testing.T) {
 		t.Fatalf("%+v, %v out of no file", r, err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		want := record(t)
+		want := drawRecord(t)
 		if err := s.Write(want); err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestRecordsComeBack(t *testing.T) {
 // TestPrivate: other users can neither read nor list the sessions.
 func TestPrivate(t *testing.T) {
 	s := opened(t)
-	if err := s.Write(&Record{}); err != nil {
+	if err := s.Write(&record{}); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]os.FileMode{
@@ -107,7 +107,7 @@ func TestPrivate(t *testing.T) {
 // reason, and is never taken for an empty record.
 func TestDamagedFiles(t *testing.T) {
 	s := opened(t)
-	r := &Record{Place: here, Ports: []Port{{"a", 1, 2, "fcf"}}}
+	r := &record{Place: place, Ports: []recordedPort{{"a", 1, 2, "fcf"}}}
 	r.Sessions.Links = make([]snoop.SavedLink, 2)
 	whole, err := encode(r)
 	if err != nil {
@@ -128,8 +128,8 @@ func TestDamagedFiles(t *testing.T) {
 		`port "a" with index 0`:   change(`"index":1`, `"index":0`),
 		`port "a" with index 7`:   change(`"role":"fcf"}`, `"role":"fcf"},{"name":"a","index":7}`),
 		"cannot unmarshal":        change(`"links":[`, `"links":["x",`),
-		"more than 67108864":      string(whole) + strings.Repeat(" ", maxSize),
-		"has 4097 ports":          change(`"ports":[`, `"ports":[`+strings.Repeat(`{},`, maxPorts)),
+		"more than 67108864":      string(whole) + strings.Repeat(" ", maxRecordSize),
+		"has 4097 ports":          change(`"ports":[`, `"ports":[`+strings.Repeat(`{},`, maxRecordedPorts)),
 	} {
 		if err := os.WriteFile(s.path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -144,7 +144,7 @@ func TestDamagedFiles(t *testing.T) {
 // without waiting for anything.
 func TestForeignFiles(t *testing.T) {
 	s := opened(t)
-	whole, err := encode(&Record{})
+	whole, err := encode(&record{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,11 +183,11 @@ func TestForeignFiles(t *testing.T) {
 func TestOneOwner(t *testing.T) {
 	s := opened(t)
 	for _, write := range []bool{true, false} {
-		if _, err := Open(s.Path()); !errors.Is(err, ErrInUse) {
+		if _, err := openSessions(s.Path()); !errors.Is(err, ErrInUse) {
 			t.Fatalf("opened twice: %v", err)
 		}
 		if write {
-			if err := s.Write(&Record{}); err != nil {
+			if err := s.Write(&record{}); err != nil {
 				t.Fatal(err)
 			}
 		} else if err := s.Remove(); err != nil {
@@ -206,10 +206,10 @@ func TestOneOwner(t *testing.T) {
 	}
 }
 
-func reopened(path string) (Store, error) {
-	s, err := Open(path)
+func reopened(path string) (sessionFile, error) {
+	s, err := openSessions(path)
 	if err != nil {
-		return Store{}, err
+		return sessionFile{}, err
 	}
 	return *s, nil
 }
@@ -222,7 +222,7 @@ func TestOwnersTakeTurns(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for range 500 {
-				s, err := Open(path)
+				s, err := openSessions(path)
 				if errors.Is(err, ErrInUse) {
 					continue
 				}
@@ -247,34 +247,34 @@ func TestOwnersTakeTurns(t *testing.T) {
 // restore sessions that have ended since.
 func TestFailedWriteLeavesNoOldSessions(t *testing.T) {
 	s := opened(t)
-	if err := s.Write(&Record{}); err != nil {
+	if err := s.Write(&record{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(s.path+".new", 0o700); err != nil { // in the way of the new file
 		t.Fatal(err)
 	}
-	err := s.Write(&Record{})
+	err := s.Write(&record{})
 	if err == nil || !strings.Contains(err.Error(), "log in again") {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Stat(s.path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the old file: %v", err)
 	}
-	if err := s.Write(&Record{}); err != nil { // the failed one has removed what was in the way
+	if err := s.Write(&record{}); err != nil { // the failed one has removed what was in the way
 		t.Errorf("again: %v", err)
 	}
 }
 
 // TestAge: a record counts on the boot and in the network namespace in which it was written.
 func TestAge(t *testing.T) {
-	r := &Record{Place: here, Written: 5}
+	r := &record{Place: place, Written: 5}
 	for _, test := range []struct {
 		place Place
 		now   int64
 		want  string
 	}{
-		{here, 5, ""}, {here, 12, ""}, {here, 4, "in the future"},
-		{Place{"c", here.Namespace}, 12, "before the last boot"}, {Place{"b", 2}, 12, "another network namespace"},
+		{place, 5, ""}, {place, 12, ""}, {place, 4, "in the future"},
+		{Place{"c", place.Namespace}, 12, "before the last boot"}, {Place{"b", 2}, 12, "another network namespace"},
 	} {
 		age, err := r.Age(test.place, test.now)
 		if test.want == "" && (err != nil || age != test.now-5) ||
@@ -282,14 +282,14 @@ func TestAge(t *testing.T) {
 			t.Errorf("%+v: %d, %v", test, age, err)
 		}
 	}
-	if _, err := (&Record{Place: here, Written: -1}).Age(here, 1<<62); err == nil {
+	if _, err := (&record{Place: place, Written: -1}).Age(place, 1<<62); err == nil {
 		t.Error("a negative time")
 	}
 }
 
 // FuzzDecode: no text crashes the reader, and what it takes it writes in the same way.
 func FuzzDecode(f *testing.F) {
-	whole, err := encode(&Record{Place: here, Ports: []Port{{"a", 1, 2, "fcf"}}})
+	whole, err := encode(&record{Place: place, Ports: []recordedPort{{"a", 1, 2, "fcf"}}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -316,12 +316,12 @@ func FuzzDecode(f *testing.F) {
 
 // BenchmarkWrite writes as many sessions as a switch takes by default.
 func BenchmarkWrite(b *testing.B) {
-	s, err := Open(filepath.Join(b.TempDir(), "fcoe", "1.json"))
+	s, err := openSessions(filepath.Join(b.TempDir(), "fcoe", "1.json"))
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	r := &Record{Place: here}
+	r := &record{Place: place}
 	for i := range 4096 {
 		r.Sessions.Links = append(r.Sessions.Links, snoop.SavedLink{
 			VID: fcoetest.VLAN, VN: fcoetest.VN(i), ENode: fcoetest.Host(i), FCF: fcoetest.FCF, ID: fcoetest.ID(i),
@@ -346,14 +346,14 @@ func TestPath(t *testing.T) {
 	seen := map[string]string{}
 	for _, socket := range []string{"", "/run/sluice/sluice.sock", "/run/sluice2/sluice.sock", "/run/sluice/sluice",
 		"/run/sluice/b/sluice.sock", "/run/sluice/b-sluice.sock", "/run/sluice/b%2Fsluice.sock"} {
-		path := Path(run, 4026531840, socket)
+		path := SessionsPath(run, 4026531840, socket)
 		if other, twice := seen[path]; twice || filepath.Dir(path) != filepath.Join(run, "fcoe") {
 			t.Errorf("%q has %s, as has %q", socket, path, other)
 		}
 		seen[path] = socket
 	}
 	const usual = "/run/sluice/fcoe/4026531840-sluice.sock.json"
-	if got := Path(run, 4026531840, "/run/sluice/sluice.sock"); got != usual {
+	if got := SessionsPath(run, 4026531840, "/run/sluice/sluice.sock"); got != usual {
 		t.Errorf("%s, want %s", got, usual)
 	}
 }

@@ -1,4 +1,4 @@
-package store
+package fsb
 
 import (
 	"errors"
@@ -16,19 +16,19 @@ import (
 // ErrInUse means that another process keeps its sessions in the file.
 var ErrInUse = errors.New("another switch keeps its FCoE sessions there")
 
-// maxSize bounds the file, in bytes: more than the largest tables need.
-const maxSize = 64 << 20
+// maxRecordSize bounds the file, in bytes: more than the largest tables need.
+const maxRecordSize = 64 << 20
 
-// Store is a file that holds a Record. It belongs to one process at a time.
-type Store struct {
+// sessionFile is a file that holds a record. It belongs to one process at a time.
+type sessionFile struct {
 	path string
 	lock *os.File
 }
 
-// Path returns the path of the file for a network namespace, by its inode, and a control socket.
-// The whole path of the socket counts: each switch may have a directory of its own. The file is in
-// a subdirectory of run, the directory of files that a reboot clears.
-func Path(run string, namespace uint64, socket string) string {
+// SessionsPath returns the path of the file for a network namespace, by its inode, and a control
+// socket. The whole path of the socket counts: each switch may have a directory of its own. The
+// file is in a subdirectory of run, the directory of files that a reboot clears.
+func SessionsPath(run string, namespace uint64, socket string) string {
 	name := fmt.Sprint(namespace)
 	if socket != "" {
 		name += "-" + url.PathEscape(strings.TrimPrefix(filepath.Clean(socket), run+"/"))
@@ -36,17 +36,17 @@ func Path(run string, namespace uint64, socket string) string {
 	return filepath.Join(run, "fcoe", name+".json")
 }
 
-// Open makes the directory of a file, for this user alone, and locks the file until Close or the
-// end of the process. It fails with ErrInUse while another process has it.
-func Open(path string) (*Store, error) {
+// openSessions makes the directory of a file, for this user alone, and locks the file until Close
+// or the end of the process. It fails with ErrInUse while another process has it.
+func openSessions(path string) (*sessionFile, error) {
 	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, fmt.Errorf("sessions: %w", err)
 	}
-	s := &Store{path: path}
+	s := &sessionFile{path: path}
 	for {
 		var at unix.Stat_t
 		if err := s.acquire(&at); err != nil {
-			return nil, fmt.Errorf("store: lock %s: %w", s.lockPath(), err)
+			return nil, fmt.Errorf("sessions: lock %s: %w", s.lockPath(), err)
 		}
 		if at.Nlink > 0 {
 			return s, nil
@@ -57,9 +57,9 @@ func Open(path string) (*Store, error) {
 
 // lockPath returns the path of the file with the lock. It is another file, since Write replaces the
 // first one.
-func (s *Store) lockPath() string { return s.path + ".lock" }
+func (s *sessionFile) lockPath() string { return s.path + ".lock" }
 
-func (s *Store) acquire(at *unix.Stat_t) (err error) {
+func (s *sessionFile) acquire(at *unix.Stat_t) (err error) {
 	s.lock, err = os.OpenFile(s.lockPath(), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
@@ -78,10 +78,10 @@ func (s *Store) acquire(at *unix.Stat_t) (err error) {
 }
 
 // Path returns the path of the file.
-func (s *Store) Path() string { return s.path }
+func (s *sessionFile) Path() string { return s.path }
 
 // Close unlocks the file, which stays for the next switch. If there is none, nothing is left.
-func (s *Store) Close() (err error) {
+func (s *sessionFile) Close() (err error) {
 	if _, missing := os.Lstat(s.path); errors.Is(missing, fs.ErrNotExist) {
 		err = os.Remove(s.lockPath())
 	}
@@ -90,26 +90,26 @@ func (s *Store) Close() (err error) {
 
 // Read returns the record, or nil if there is none. It fails if the file is not one that a switch
 // of this user wrote completely.
-func (s *Store) Read() (*Record, error) {
+func (s *sessionFile) Read() (*record, error) {
 	// O_NONBLOCK: opening a pipe would wait for its other end.
 	f, err := os.OpenFile(s.path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, fmt.Errorf("sessions: %w", err)
 	}
 	defer f.Close()
 	if err := trusted(f); err != nil {
-		return nil, fmt.Errorf("store: %s %w", s.path, err)
+		return nil, fmt.Errorf("sessions: %s %w", s.path, err)
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	text, err := io.ReadAll(io.LimitReader(f, maxRecordSize+1))
 	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, fmt.Errorf("sessions: %w", err)
 	}
 	r, err := decode(text)
 	if err != nil {
-		return nil, fmt.Errorf("store: %s %w", s.path, err)
+		return nil, fmt.Errorf("sessions: %s %w", s.path, err)
 	}
 	return r, nil
 }
@@ -136,20 +136,20 @@ func trusted(f *os.File) error {
 // then, it fails.
 //
 // It does not wait for a disk: a reboot ends all sessions, so the file need not outlast one.
-func (s *Store) Write(r *Record) error {
+func (s *sessionFile) Write(r *record) error {
 	err := s.replace(r)
 	if err == nil {
 		return nil
 	}
 	if gone := s.Remove(); gone != nil {
-		return fmt.Errorf("store: write the FCoE sessions: %w; the file, which is out of date, can't be removed "+
+		return fmt.Errorf("sessions: write the FCoE sessions: %w; the file, which is out of date, can't be removed "+
 			"either: remove it before the switch starts again: %w", err, gone)
 	}
-	return fmt.Errorf("store: write the FCoE sessions: %w: until that is fixed, hosts have to log in again if the "+
+	return fmt.Errorf("sessions: write the FCoE sessions: %w: until that is fixed, hosts have to log in again if the "+
 		"switch is killed or restarted", err)
 }
 
-func (s *Store) replace(r *Record) error {
+func (s *sessionFile) replace(r *record) error {
 	text, err := encode(r)
 	if err != nil {
 		return err
@@ -175,9 +175,9 @@ func create(path string, text []byte) error {
 }
 
 // Remove removes the file, if there is one.
-func (s *Store) Remove() error {
+func (s *sessionFile) Remove() error {
 	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("store: %w", err)
+		return fmt.Errorf("sessions: %w", err)
 	}
 	return nil
 }
