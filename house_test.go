@@ -190,19 +190,67 @@ func TestFunctionsFitAScreen(t *testing.T) {
 	}
 }
 
+// maxPurpose is the longest sentence, in characters, that says what a package is for.
+const maxPurpose = 160
+
+// TestOnePackageComment: each package has one comment, which begins with a sentence of purpose.
 func TestOnePackageComment(t *testing.T) {
 	comments := map[string]int{}
 	for _, s := range sources(t) {
 		if s.test && s.pkg != "." {
 			continue
 		}
-		if comments[s.pkg] += 0; s.file.Doc != nil {
-			comments[s.pkg]++
+		if comments[s.pkg] += 0; s.file.Doc == nil {
+			continue
+		}
+		comments[s.pkg]++
+		purpose, _, _ := strings.Cut(s.file.Doc.Text(), ".\n")
+		purpose, _, _ = strings.Cut(strings.ReplaceAll(purpose, "\n", " "), ". ")
+		if len(purpose) > maxPurpose {
+			t.Errorf("%s: one sentence must say what the package is for, in at most %d characters, not %d: %s", s.path,
+				maxPurpose, len(purpose), purpose)
 		}
 	}
 	for pkg, n := range comments {
 		if n != 1 {
 			t.Errorf("package %s has %d package comments, not 1", pkg, n)
+		}
+	}
+}
+
+// maxBehindOne is how many packages of the project one may depend on, itself or through others, if
+// only one package imports it.
+const maxBehindOne = 6
+
+// TestPackagesEarnTheirPlace: a package of the switch that only its own group imports, and there
+// only one package, can be understood without the rest: it depends on few others. If not, it is a
+// part of its importer.
+func TestPackagesEarnTheirPlace(t *testing.T) {
+	groups, imports, importers := dependencies(t), map[string][]string{}, map[string][]string{}
+	for _, s := range sources(t) {
+		if s.test || strings.HasPrefix(s.pkg+"/", "bench/") {
+			continue
+		}
+		for _, i := range s.imports() {
+			if of, ours := strings.CutPrefix(i, "sluice/"); ours && !slices.Contains(imports[s.pkg], of) {
+				imports[s.pkg], importers[of] = append(imports[s.pkg], of), append(importers[of], s.pkg)
+			}
+		}
+	}
+	for pkg, by := range importers {
+		if len(by) > 1 || groupOf(by[0], groups) != groupOf(pkg, groups) {
+			continue
+		}
+		behind := []string{pkg}
+		for i := 0; i < len(behind); i++ {
+			for _, of := range imports[behind[i]] {
+				if !slices.Contains(behind, of) {
+					behind = append(behind, of)
+				}
+			}
+		}
+		if n := len(behind) - 1; n > maxBehindOne {
+			t.Errorf("only %s imports %s, which depends on %d packages: make it a part of %s", by[0], pkg, n, by[0])
 		}
 	}
 }

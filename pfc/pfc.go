@@ -1,7 +1,7 @@
-// Package pfc is flow control on one port: the frames that stop and resume single priorities (PFC,
-// IEEE 802.1Q clause 36, IEEE 802.3 annex 31D) or the whole link (PAUSE, IEEE 802.3 annex 31B),
-// when to send them (Generator), what received ones mean (Receiver), and when to stop honouring
-// them (Watchdog).
+// Package pfc is flow control on one port. It has the frames that stop and resume single priorities
+// (PFC, IEEE 802.1Q clause 36, IEEE 802.3 annex 31D) or the whole link (PAUSE, IEEE 802.3 annex
+// 31B), when to send them (Generator), what received ones mean (Receiver), and when to stop
+// honouring them (Watchdog).
 //
 // A pause has a limited time, in quanta: the frame that requests it carries the time, and the
 // receiver counts it down. Congestion of unknown length is therefore signalled by XOFF, a long time

@@ -1,5 +1,5 @@
 // Package headroom computes how much buffer a lossless priority group needs beyond its XOFF
-// threshold: room for the frames that still arrive until the link partner has stopped.
+// threshold. It is room for the frames that still arrive until the link partner has stopped.
 //
 // There is no single formula. Each method below reproduces that of a document, a driver or a switch
 // to the byte, including its errors, which Result.Notes names. exact and measured are this

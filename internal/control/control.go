@@ -1,4 +1,4 @@
-// Package control runs a switch: it builds the dataplane from a Config, opens the devices,
+// Package control runs a switch. It builds the dataplane from a Config, opens the devices,
 // publishes a Plan whenever a link comes or goes, changes over to another Config, and stops without
 // losing accepted frames.
 package control

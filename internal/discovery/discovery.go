@@ -1,4 +1,4 @@
-// Package discovery speaks LLDP and DCBX at all ports of a switch: it finds out what is at the
+// Package discovery speaks LLDP and DCBX at all ports of a switch. It finds out what is at the
 // other end of each link, agrees with it on PFC, ETS and applications, and says in words where the
 // two ends disagree. It has no clock, no devices and no goroutine: frames go in and out, times are
 // in ns since an arbitrary start, and what is agreed (Agreements) is for the control plane to put

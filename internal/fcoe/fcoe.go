@@ -1,6 +1,6 @@
-// Package fcoe has the codecs of Fibre Channel over Ethernet: FIP, the protocol with which hosts
-// log in (Packet), FCoE frames (FCFrame), the Fibre Channel header (Header), and the extended link
-// services that FIP carries (ELS). It has no state.
+// Package fcoe has the codecs of Fibre Channel over Ethernet. They are FIP, the protocol with which
+// hosts log in (Packet), FCoE frames (FCFrame), the Fibre Channel header (Header), and the extended
+// link services that FIP carries (ELS). It has no state.
 //
 // The formats are those of FC-BB-5, FC-FS-3 and FC-LS-2 as Linux (fc_fip.h, fc_els.h, fc_fs.h,
 // fcoe_ctlr.c) and Wireshark implement them. Numbers are big-endian, except for the CRC of FCoE.

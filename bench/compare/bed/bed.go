@@ -1,5 +1,5 @@
-// Package bed is the test bed of real devices: namespaces joined by veth pairs, hosts in the kernel
-// that send and receive, and between them a Forwarder: this switch, or one of its peers.
+// Package bed is the test bed of real devices. It has namespaces joined by veth pairs, hosts in the
+// kernel that send and receive, and between them a Forwarder: this switch, or one of its peers.
 package bed
 
 import (

@@ -1,4 +1,4 @@
-// Package adversary attacks a whole switch in virtual time: real workers that forward, between link
+// Package adversary attacks a whole switch in virtual time. Real workers forward between link
 // partners that keep to the standard and otherwise do their worst.
 //
 // It draws a configuration that the switch accepts. Within the assumptions of docs/lossless.md it

@@ -1,8 +1,8 @@
-// Package fc is the lab's Fibre Channel over Ethernet: an FCF, which lets ENodes log in, names them
-// to each other and forwards their frames, and ENodes, hundreds on one port, which log in and
-// exchange data (FC-BB-5). Both are engines in virtual time on a pmd.Port: the caller steps them,
-// and all calls on one of them belong to one goroutine. They honour PFC on the priority of FCoE,
-// and the FCF requests it, so an FCF, ENodes and a lossless switch between them lose nothing.
+// Package fc is the lab's Fibre Channel over Ethernet (FC-BB-5). An FCF lets ENodes log in, names
+// them to each other and forwards their frames. ENodes, hundreds on one port, log in and exchange
+// data. Both are engines in virtual time on a pmd.Port: the caller steps them, and all calls on one
+// of them belong to one goroutine. They honour PFC on the priority of FCoE, and the FCF requests
+// it, so an FCF, ENodes and a lossless switch between them lose nothing.
 //
 // The FCF answers what Linux's initiators and targets (libfc, fcoe, tcm_fc) ask of a fabric. It
 // knows one fabric without zones, and grants fabric-provided addresses (FPMA) only. Of the name

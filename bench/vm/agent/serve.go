@@ -1,4 +1,4 @@
-// Package agent is the first process of a rig's guest: it mounts what programs expect, loads the
+// Package agent is the first process of a rig's guest. It mounts what programs expect, loads the
 // modules of its image, and does what the host asks for (package protocol) until the host goes
 // away.
 package agent

@@ -1,5 +1,6 @@
-// Package params translates a configuration into the parameters of a dataplane: ports, scheduler,
-// bridge, flow control, and the accounts and pools into which the memory is divided.
+// Package params translates a configuration into the parameters of a dataplane. These are those of
+// ports, scheduler, bridge, flow control, and of the accounts and pools into which the memory is
+// divided.
 package params
 
 import (

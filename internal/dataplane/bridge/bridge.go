@@ -1,6 +1,7 @@
-// Package bridge decides where a frame goes: to the other end of a wire, or by VLAN membership and
-// learned addresses to one port or to all ports of its VLAN (IEEE 802.1Q clauses 8.6 to 8.8). It
-// also determines the class of a frame (Classifier) and how it looks when it leaves (Egress).
+// Package bridge decides where a frame goes. It goes to the other end of a wire, or by VLAN
+// membership and learned addresses to one port or to all ports of its VLAN (IEEE 802.1Q clauses 8.6
+// to 8.8). It also determines the class of a frame (Classifier) and how it looks when it leaves
+// (Egress).
 //
 // A Bridge has a single owner and takes no locks. With several workers, each has its own; a worker
 // announces what it learns from its ports to the others, which pass it to Learn. All memory is

@@ -1,4 +1,4 @@
-// Package punt moves frames between a worker of the dataplane and the control plane: a Channel
+// Package punt moves frames between a worker of the dataplane and the control plane. A Channel
 // carries received frames to the control plane, an Injector frames of the control plane to the
 // worker. Both are bounded, allocate nothing once they are built, and neither end waits for the
 // other. A Subscriber says which frames of a port are for the control plane, and how many of them.

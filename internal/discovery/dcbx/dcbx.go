@@ -1,7 +1,7 @@
-// Package dcbx speaks the Data Center Bridging Exchange protocol of one port: what the two ends of
-// a link tell each other in LLDP about priority-based flow control (PFC), enhanced transmission
-// selection (ETS) and the priorities of applications, and what runs as a result. It knows three
-// versions: IEEE 802.1Qaz, CEE (DCBX 1.01) and CIN (DCBX 1.00).
+// Package dcbx speaks the Data Center Bridging Exchange protocol of one port. It is what the two
+// ends of a link tell each other in LLDP about priority-based flow control (PFC), enhanced
+// transmission selection (ETS) and the priorities of applications, and what runs as a result. It
+// knows three versions: IEEE 802.1Qaz, CEE (DCBX 1.01) and CIN (DCBX 1.00).
 //
 // A Machine has no clock and sends nothing: LLDP owns the timers and the frames. Times at which
 // something must be sent are told by Machine.Pending.

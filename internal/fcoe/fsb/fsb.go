@@ -1,4 +1,4 @@
-// Package fsb makes a switch an FCoE bridge that snoops FIP (FSB): it takes FIP frames from the
+// Package fsb makes a switch an FCoE bridge that snoops FIP (FSB). It takes FIP frames from the
 // dataplane, asks the engine (snoop) about each, tells the dataplane the virtual links, and
 // forwards what has passed. It keeps the virtual links in a file, for the next start. It has no
 // clock, no devices and no goroutine.

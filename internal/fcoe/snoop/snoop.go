@@ -1,4 +1,4 @@
-// Package snoop is FIP snooping: it reads the FIP frames that pass a switch on its FCoE VLANs,
+// Package snoop is FIP snooping. It reads the FIP frames that pass a switch on its FCoE VLANs,
 // decides which of them may, and knows from them which virtual links exist: which VN_Port MAC may
 // exchange FCoE frames with which FCF, and at which ports the two are. It has no clock, no devices
 // and no goroutine: frames go in, verdicts come out, times are in ns since an arbitrary start, and

@@ -1,5 +1,5 @@
-// Package ownfile writes files in directories where other users may write as well, such as /tmp,
-// and these can't choose to which file: a link in place of it could lead to any file of root.
+// Package ownfile writes files in directories where other users may write as well, such as /tmp.
+// They can't choose to which file; a link in place of it could lead to any file of root.
 package ownfile
 
 import (

@@ -1,5 +1,5 @@
-// Package systemd reports the state of a switch to systemd with sd_notify(3): READY once the
-// devices that exist are open, WATCHDOG while all workers answer and the control loop runs,
+// Package systemd reports the state of a switch to systemd with sd_notify(3). It reports READY once
+// the devices that exist are open, WATCHDOG while all workers answer and the control loop runs,
 // RELOADING and STOPPING. It does nothing if NOTIFY_SOCKET is not set.
 package systemd
 
