@@ -13,6 +13,6 @@ func All() []compare.Scenario {
 	return []compare.Scenario{
 		memory.Pipeline, veth.Veth, veth.VethAlone, veth.TXOnly, veth.Handover, memory.Ring, memory.Schedule,
 		veth.Incast, veth.HOL, virtual.ETS, memory.Reaction, virtual.Headroom, virtual.Buffer, memory.Scale,
-		veth.Operate, veth.Soak,
+		veth.Soak,
 	}
 }

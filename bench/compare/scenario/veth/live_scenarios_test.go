@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -77,37 +76,6 @@ func wantSome(t *testing.T, r *compare.Report, name, metric string) {
 // present returns the peers that are not absent.
 func present(r *compare.Report, peers ...string) []string {
 	return slices.DeleteFunc(peers, r.IsAbsent)
-}
-
-// builtProgram builds the real program: this test binary in its place has no endpoints and no
-// views.
-func builtProgram(t *testing.T) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "sluice")
-	if out, err := exec.Command("go", "build", "-o", program, "sluice/cmd/sluice").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return program
-}
-
-func TestScenarioOperate(t *testing.T) {
-	benchtest.NeedRoot(t)
-	r := benchtest.Measure(t, Operate, compare.Options{Program: builtProgram(t), Quick: true})
-	for _, s := range operateSubjects {
-		for _, metric := range []string{gapMetric("p99.9"), gapMetric("p99.99"),
-			of(latencyMetric(operateLoad, "p50"), operateLength)} {
-			if highest(t, r, s.name, metric) <= 0 {
-				t.Errorf("%s: no %s", s.name, metric)
-			}
-		}
-		detail := benchtest.TrialsOf(t, r, s.name, gapMetric("p99.9"))[0].Detail
-		if watched := strings.HasPrefix(s.name, "watched"); (detail["looks"] > 0) != watched {
-			t.Errorf("%s: looked at %g times", s.name, detail["looks"])
-		}
-		if reloaded := strings.HasSuffix(s.name, "reloaded"); (detail["reloads"] > 0) != reloaded {
-			t.Errorf("%s: reloaded %g times", s.name, detail["reloads"])
-		}
-	}
 }
 
 func TestScenarioVeth(t *testing.T) {
@@ -290,8 +258,7 @@ func withBothEngines(t *testing.T, s compare.Scenario, check func(t *testing.T, 
 // TestCancelled cancels scenarios: the trials so far are kept, and nothing is left behind.
 func TestCancelled(t *testing.T) {
 	benchtest.NeedRoot(t)
-	program := builtProgram(t)
-	for _, s := range []compare.Scenario{Veth, TXOnly, Handover, Incast, HOL, Operate, Soak} {
+	for _, s := range []compare.Scenario{Veth, TXOnly, Handover, Incast, HOL, Soak} {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			for len(namespaces(t)) == 0 && ctx.Err() == nil {
@@ -300,7 +267,8 @@ func TestCancelled(t *testing.T) {
 			time.Sleep(time.Second) // in the middle of the scenario
 			cancel()
 		}()
-		r, err := compare.Run(ctx, s, compare.Options{Program: program, Quick: true, Trials: 1000, Progress: t.Logf})
+		r, err := compare.Run(ctx, s, compare.Options{Program: os.Args[0], Lab: os.Args[0], Quick: true, Trials: 1000,
+			Progress: t.Logf})
 		if !errors.Is(err, context.Canceled) || !r.Partial {
 			t.Errorf("%s: %v, partial: %t", s.Name, err, r.Partial)
 		}
