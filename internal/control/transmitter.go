@@ -70,9 +70,6 @@ func (s *Switch) unmapMemory() error {
 	return err
 }
 
-// Transmitter returns the switch's transmitter, or nil if there is none.
-func (s *Switch) Transmitter() *transmitter.Transmitter { return s.transmitter }
-
 // usesTransmitter reports whether a port should use the transmitter.
 func (s *Switch) usesTransmitter(p *port) bool {
 	return s.config.UsesTransmitter(p.Port, s.config.SharesCPU(s.cpus))

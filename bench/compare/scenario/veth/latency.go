@@ -20,10 +20,6 @@ func shareOfNDR(percent int) load {
 	return load{fmt.Sprintf("%d %% of NDR", percent), func(ndr float64) float64 { return ndr * float64(percent) / 100 }}
 }
 
-func shareOfMRR(percent int) load {
-	return load{fmt.Sprintf("%d %% of MRR", percent), func(mrr float64) float64 { return mrr * float64(percent) / 100 }}
-}
-
 // At idleLoad a frame is sent when the forwarder has long been idle. At shares of their own NDR
 // forwarders do different amounts of work, so they are also compared at commonLoad.
 var (

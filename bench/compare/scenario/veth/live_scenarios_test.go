@@ -147,24 +147,6 @@ func TestScenarioTXOnly(t *testing.T) {
 	benchtest.WantRatios(t, r, "vs_socket_64B")
 }
 
-func TestScenarioHandover(t *testing.T) {
-	r := benchtest.QuickOnDevices(t, Handover)
-	for _, l := range handoverLoads {
-		for _, trial := range benchtest.TrialsOf(t, r, handoverOften, atLoad(handoverCount, l)) {
-			if trial.Value == 0 {
-				t.Errorf("nothing was handed over: %+v", trial)
-			}
-		}
-		for _, name := range []string{handoverOften, handoverNever} {
-			wantNone(t, r, name, atLoad(handoverDisordered, l), anyDisturbed)
-			highest(t, r, name, atLoad(handoverLost, l))
-			if highest(t, r, name, atLoad(handoverSilence, l)) <= 0 {
-				t.Errorf("%s: no silence", name)
-			}
-		}
-	}
-}
-
 func TestScenarioIncast(t *testing.T) { withBothEngines(t, Incast, checkIncast) }
 
 func checkIncast(t *testing.T, r *compare.Report) {
@@ -258,7 +240,7 @@ func withBothEngines(t *testing.T, s compare.Scenario, check func(t *testing.T, 
 // TestCancelled cancels scenarios: the trials so far are kept, and nothing is left behind.
 func TestCancelled(t *testing.T) {
 	benchtest.NeedRoot(t)
-	for _, s := range []compare.Scenario{Veth, TXOnly, Handover, Incast, HOL, Soak} {
+	for _, s := range []compare.Scenario{Veth, TXOnly, Incast, HOL, Soak} {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			for len(namespaces(t)) == 0 && ctx.Err() == nil {
