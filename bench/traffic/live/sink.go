@@ -132,9 +132,8 @@ type SinkStats struct {
 // Received is what a sink has received of one flow, with latencies.
 type Received struct {
 	Counters
-	FromSchedule Histogram     // since the frame was due by its flow's rate
-	FromWire     Histogram     // since the generator built it
-	Silence      time.Duration // longest time between two frames, without duplicates
+	FromSchedule Histogram // since the frame was due by its flow's rate
+	FromWire     Histogram // since the generator built it
 }
 
 // Counters counts the frames of one flow. Each frame counts once: in Frames, Duplicates or Stale.
@@ -157,8 +156,7 @@ type ControlStats struct {
 	Paused     [8]time.Duration // how long each priority that honours PFC was paused, including a current pause
 }
 
-// Total returns the sum over all flows and the longest silence of any. Its First, Next and LastSent
-// are meaningless.
+// Total returns the sum over all flows. Its First, Next and LastSent are meaningless.
 func (s *SinkStats) Total() Received {
 	var sum Received
 	for i := range s.Flows {
@@ -171,7 +169,6 @@ func (s *SinkStats) Total() Received {
 		sum.Stale += r.Stale
 		sum.FromSchedule.Add(&r.FromSchedule)
 		sum.FromWire.Add(&r.FromWire)
-		sum.Silence = max(sum.Silence, r.Silence)
 	}
 	return sum
 }
@@ -232,7 +229,6 @@ func (s *Sink) readFlow(record int, r *Received) {
 	if r.Frames > 0 {
 		s.readLatency(record+trackSchedule, &r.FromSchedule)
 		s.readLatency(record+trackWire, &r.FromWire)
-		r.Silence = time.Duration(s.memory.Load(record + trackSilence))
 	}
 }
 

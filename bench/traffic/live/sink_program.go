@@ -43,9 +43,7 @@ const (
 	trackWindow   = 8 // which of the latest sequence numbers have arrived: see placeInWindow
 	trackSchedule = trackWindow + windowBlocks*blockWords
 	trackWire     = trackSchedule + latencyWords
-	trackArrived  = trackWire + latencyWords // ns, arrival of the last frame
-	trackSilence  = trackArrived + 1         // ns
-	trackWords    = trackSilence + 1
+	trackWords    = trackWire + latencyWords
 )
 
 // A record's latencies.
@@ -94,7 +92,6 @@ const (
 //	count:
 //		track.frames++, track.bytes += length                     countFrame
 //		count now - scheduled and now - sent                      countLatency
-//		keep the longest time without a frame                     countSilence
 //	drop:
 //		return XDP_DROP
 //	control:                                                          parseControl
@@ -118,7 +115,6 @@ func sinkCode(memory *xdprun.Shared, p SinkParams) []asm.Instructions {
 		countFrame(),
 		countLatency("schedule", trackSchedule, scheduledAt),
 		countLatency("wire", trackWire, sentAt),
-		countSilence(),
 		xdprun.Drop("drop"),
 		countAndDrop("duplicate", trackDuplicates),
 		countAndDrop("stale", trackStale),
@@ -367,24 +363,6 @@ func countLatency(name string, latency int, at int16) asm.Instructions {
 			asm.Add.Reg(asm.R1, r.track),
 		},
 		xdprun.Count(asm.R1, latency+latencyCounts, asm.R2),
-	)
-}
-
-// countSilence records the longest time between two consecutive frames.
-func countSilence() asm.Instructions {
-	r := sinking
-	return slices.Concat(
-		asm.Instructions{
-			xdprun.Load(asm.R1, r.track, trackArrived),
-			xdprun.Store(r.track, trackArrived, r.now),
-			asm.JEq.Imm(asm.R1, 0, "no silence"), // first frame
-			asm.Mov.Reg(asm.R2, r.now),
-			asm.Sub.Reg(asm.R2, asm.R1),
-			xdprun.Load(asm.R1, r.track, trackSilence),
-			asm.JLE.Reg(asm.R2, asm.R1, "no silence"),
-			xdprun.Store(r.track, trackSilence, asm.R2),
-		},
-		xdprun.Here("no silence", r.track),
 	)
 }
 

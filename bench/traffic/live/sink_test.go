@@ -85,8 +85,7 @@ func TestSinkTellsOrder(t *testing.T) {
 			}
 			want.First, want.Next, want.Bytes = first, next, want.Frames*60
 			want.Lost = next - first - want.Frames
-			if got.FromSchedule, got.FromWire, got.LastSent, got.Silence = (Histogram{}), (Histogram{}), 0,
-				0; got != want {
+			if got.FromSchedule, got.FromWire, got.LastSent = (Histogram{}), (Histogram{}), 0; got != want {
 				got, want := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want)
 				t.Fatalf("after %d: %.200s, want %.200s", seq, got, want)
 			}
@@ -227,30 +226,6 @@ func TestSinkHearsPFC(t *testing.T) {
 	s.Clear()
 	if got := s.Read().Control; got.PFC != 0 || got.XOFF != [8]uint64{} || got.Paused[7] != 0 {
 		t.Errorf("cleared: %+v", got)
-	}
-}
-
-// TestSinkHearsSilence gives a sink frames with gaps.
-func TestSinkHearsSilence(t *testing.T) {
-	const longest = 20 * time.Millisecond
-	_, peer := newCable(t)
-	s := newSink(t, peer, peerDevice, SinkParams{Flows: 1})
-	f := flow(0, 0, 60, 0)
-	give(t, s, testFrame(f, 0, 0, 0))
-	if got := s.Read().Flows[0].Silence; got != 0 {
-		t.Errorf("one frame, and a silence of %v", got)
-	}
-	before := monotonic()
-	time.Sleep(longest)
-	give(t, s, testFrame(f, 1, 0, 0))
-	most := time.Duration(monotonic() - before)
-	give(t, s, testFrame(f, 2, 0, 0))
-	if got := s.Read().Flows[0].Silence; got < longest || got > most+time.Second {
-		t.Errorf("a silence of %v, want %v to %v", got, longest, most)
-	}
-	s.Clear()
-	if got := s.Read().Flows[0].Silence; got != 0 {
-		t.Errorf("cleared, and a silence of %v", got)
 	}
 }
 
