@@ -194,9 +194,9 @@ func Between(from, to Look) Overloaded {
 	}
 	generates := cmp.Or(to.Generator.CPU, "generator")
 	groups[generates] = append(groups[generates], to.Generator.Since(from.Generator))
-	without := WithoutCPU(elapsed, inTurns(groups[generates]))
+	without := withoutCPU(elapsed, inTurns(groups[generates]))
 	if polls {
-		without = max(without, WithoutCPU(elapsed, inTurns(groups[forwards])))
+		without = max(without, withoutCPU(elapsed, inTurns(groups[forwards])))
 	}
 	o.Frames = to.Frames.Since(from.Frames)
 	o.Rate, o.Offered = float64(o.Frames.Received)/o.Seconds, float64(o.Frames.Sent)/o.Seconds
@@ -215,9 +215,9 @@ func busiest(groups map[string][]Thread) (name string, found bool) {
 	return name, most >= 0
 }
 
-// WithoutCPU returns for how much of elapsed a thread wanted a CPU and had none. The kernel counts
+// withoutCPU returns for how much of elapsed a thread wanted a CPU and had none. The kernel counts
 // a wait only when it is over: a thread that has hardly run, and never sleeps, is still waiting.
-func WithoutCPU(elapsed time.Duration, t Thread) time.Duration {
+func withoutCPU(elapsed time.Duration, t Thread) time.Duration {
 	const hardly = 8 // interrupts, which do not count as running, take at most 7 of 8 parts
 	if t.Ran < elapsed/hardly && !t.Sleeps {
 		return elapsed - t.Ran

@@ -30,8 +30,6 @@ const (
 type Testpmd struct {
 	path    string
 	driver  testpmdDriver
-	mode    string   // forwarding mode, in testpmd's terms
-	more    []string // arguments
 	process *Process
 	version string
 	setup   string // see Setup
@@ -83,7 +81,7 @@ func newTestpmd(d testpmdDriver) (*Testpmd, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bench: %s: %w: run scripts/install-peers", TestpmdProgram, ErrAbsent)
 	}
-	return &Testpmd{path: path, driver: d, mode: "io"}, nil
+	return &Testpmd{path: path, driver: d}, nil
 }
 
 // testpmdHeadroom is how many bytes of a packet buffer are before the frame.
@@ -107,13 +105,6 @@ func afXDPBuffer(mtu int) int {
 func packetSlotSize(mtu int) int {
 	const header, page = 128, 4096
 	return (header + mtu + page - 1) &^ (page - 1)
-}
-
-// Sending returns a testpmd that generates frames of a length, bytes without FCS, instead of
-// forwarding.
-func (t *Testpmd) Sending(length int) *Testpmd {
-	return &Testpmd{path: t.path, driver: t.driver, mode: "txonly",
-		more: []string{"--txpkts=" + strconv.Itoa(length)}}
 }
 
 // Name implements Forwarder.
@@ -152,7 +143,7 @@ func (t *Testpmd) Start(ctx context.Context, s Site) error {
 			once.Do(func() { close(forwarding) })
 		}
 	}
-	args := append(testpmdArguments(t.mode, devices, s.CPU, s.OtherCPU, t.driver.mbuf(s.MTU)), t.more...)
+	args := testpmdArguments("io", devices, s.CPU, s.OtherCPU, t.driver.mbuf(s.MTU))
 	t.setup = commandLine(t.path, args)
 	var err error
 	if t.process, err = StartProcess(s.Namespace, watch, t.path, args...); err != nil {

@@ -130,23 +130,6 @@ func TestScenarioVethOwn(t *testing.T) {
 	}
 }
 
-func TestScenarioTXOnly(t *testing.T) {
-	r := benchtest.QuickOnDevices(t, TXOnly)
-	for _, name := range append(present(r, "testpmd"), txonlyTransmitter, txonlySocket) {
-		if highest(t, r, name, of(txonlyRate, 60)) <= 0 {
-			t.Errorf("%s sent nothing", name)
-		}
-	}
-	for _, name := range []string{txonlyTransmitter, txonlySocket} {
-		for _, trial := range benchtest.TrialsOf(t, r, name, of(txonlyRate, 60)) {
-			if _, known := trial.Detail["lost"]; !known || trial.Detail["CPU ns/frame"] <= 0 {
-				t.Errorf("%+v", trial)
-			}
-		}
-	}
-	benchtest.WantRatios(t, r, "vs_socket_64B")
-}
-
 func TestScenarioIncast(t *testing.T) { withBothEngines(t, Incast, checkIncast) }
 
 func checkIncast(t *testing.T, r *compare.Report) {
@@ -240,7 +223,7 @@ func withBothEngines(t *testing.T, s compare.Scenario, check func(t *testing.T, 
 // TestCancelled cancels scenarios: the trials so far are kept, and nothing is left behind.
 func TestCancelled(t *testing.T) {
 	benchtest.NeedRoot(t)
-	for _, s := range []compare.Scenario{Veth, TXOnly, Incast, HOL, Soak} {
+	for _, s := range []compare.Scenario{Veth, Incast, HOL, Soak} {
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			for len(namespaces(t)) == 0 && ctx.Err() == nil {
