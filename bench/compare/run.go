@@ -19,7 +19,7 @@ var ErrOneCPU = errors.New("it needs two CPUs, and this process may use only one
 // with a partial report of what was measured until then. It returns no report only if the options
 // are invalid.
 func Run(ctx context.Context, s Scenario, o Options) (*Report, error) {
-	if err := o.complete(cmp.Or(s.Longest, LongestSize)); err != nil {
+	if err := o.complete(); err != nil {
 		return nil, fmt.Errorf("bench: %s: %w", s.Name, err)
 	}
 	if !s.OneCPU && !o.HaveTwoCPUs() {
@@ -46,11 +46,11 @@ func Run(ctx context.Context, s Scenario, o Options) (*Report, error) {
 // largest MTU.
 const (
 	shortestSize = 64
-	LongestSize  = 9500 + 18
+	longestSize  = 9500 + 18
 )
 
-// complete sets defaults and rejects invalid options. Frames may have up to longest bytes with FCS.
-func (o *Options) complete(longest int) error {
+// complete sets defaults and rejects invalid options.
+func (o *Options) complete() error {
 	trials, duration := 10, 2*time.Second
 	if o.Quick {
 		trials, duration = 2, 200*time.Millisecond
@@ -61,8 +61,8 @@ func (o *Options) complete(longest int) error {
 		return fmt.Errorf("%d trials of %v: give at least one, and a duration above 0", o.Trials, o.Duration)
 	}
 	for _, size := range o.Sizes {
-		if size < shortestSize || size > longest {
-			return fmt.Errorf("frames of %d B: give sizes with FCS from %d to %d", size, shortestSize, longest)
+		if size < shortestSize || size > longestSize {
+			return fmt.Errorf("frames of %d B: give sizes with FCS from %d to %d", size, shortestSize, longestSize)
 		}
 	}
 	if o.Progress == nil {

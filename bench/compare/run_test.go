@@ -203,9 +203,4 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%q is not in %v", want, err)
 		}
 	}
-	short := Scenario{OneCPU: true, Longest: 1518}
-	if _, err := Run(t.Context(), short, Options{Sizes: []int{1519}}); err == nil ||
-		!strings.Contains(err.Error(), "from 64 to 1518") {
-		t.Errorf("a scenario of frames up to 1518 B: %v", err)
-	}
 }

@@ -17,10 +17,6 @@ type Scenario struct {
 	// OneCPU says that one CPU suffices: the scenario then leaves out what needs two, and says so.
 	OneCPU bool
 
-	// Longest is the longest frame of Options.Sizes that the scenario takes, in bytes with FCS; 0:
-	// LongestSize, or the scenario allows no choice.
-	Longest int
-
 	// Run measures and adds to r. When ctx is done it returns ctx's error; r keeps the trials made
 	// until then.
 	Run func(ctx context.Context, o Options, r *Report) error
@@ -39,7 +35,7 @@ type Options struct {
 	// sluice uses the transmitter in scenarios that do not compare it with the socket: incast, hol,
 	// soak
 	Transmitter bool
-	// frame sizes, bytes with FCS, 64 to LongestSize, for scenarios that allow a choice; none: the
+	// frame sizes, bytes with FCS, 64 to 9518, for scenarios that allow a choice; none: the
 	// scenario's own
 	Sizes []int
 

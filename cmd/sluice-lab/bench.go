@@ -103,8 +103,7 @@ partial. A second interrupt, at least a second later, ends the run at once.`,
 	c.Flags().BoolVar(&b.Quick, "quick", false,
 		"exercise every part in the shortest run: shows that it works, not how fast it is")
 	c.Flags().IntSliceVar(&b.Sizes, "sizes", nil,
-		"frame sizes, `bytes` with FCS: from 64 up to 9518 in veth, 3412 in veth-own "+
-			"(default 64,512,1518)")
+		"frame sizes, `bytes` with FCS: from 64 up to 9518, in the scenario veth (default 64,512,1518)")
 	c.Flags().BoolVar(&b.Transmitter, "resident", false,
 		"send with a transmitter, on the worker's CPU, in the scenarios incast, hol and soak")
 	c.Flags().Uint64Var(&b.Seed, "seed", 1, "seed of all random choices")

@@ -46,18 +46,6 @@ type Params struct {
 	Speed      uint64 // bit/s, for the duration of quanta at the hosts
 	CPUs       [2]int // of the forwarder and of the generator
 	Slow       SlowPort
-
-	// Beat is the length of a turn if the generator shares the forwarder's CPU; 0: the generator
-	// has its own.
-	Beat time.Duration
-}
-
-// generatorCPU returns the generator's CPU.
-func (p *Params) generatorCPU() int {
-	if p.Beat > 0 {
-		return p.CPUs[0]
-	}
-	return p.CPUs[1]
 }
 
 // SlowPort makes the last port slower than the forwarder, for forwarders that can't limit it
@@ -223,7 +211,7 @@ func (b *Bed) Start(ctx context.Context, f Forwarder) error {
 		return err
 	}
 	b.Forwarder = f
-	p := live.GeneratorParams{CPU: b.generatorCPU(), Beat: b.Beat, Pauses: b.pauses, CatchUp: b.CatchUp()}
+	p := live.GeneratorParams{CPU: b.CPUs[1], Pauses: b.pauses, CatchUp: live.DefaultCatchUp}
 	for i := range b.Ports {
 		p.Ports = append(p.Ports, live.PortParams{Namespace: b.Hosts, Device: HostDevice(i)})
 	}

@@ -51,7 +51,7 @@ func (b *Bed) latencyOnce(ctx context.Context, rate float64, d time.Duration) (*
 		everything = time.Hour
 	)
 	b.generator.SetCatchUp(everything)
-	defer b.generator.SetCatchUp(b.CatchUp())
+	defer b.generator.SetCatchUp(live.DefaultCatchUp)
 	before, forgone := b.Begin(), b.forgone()
 	from, err := b.FirstLook()
 	if err != nil {

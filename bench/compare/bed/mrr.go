@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"sluice/bench/compare"
-	"sluice/bench/traffic/live"
 )
 
 // Overloaded is a forwarder's behaviour under overload: its maximum receive rate, and the cost.
@@ -22,13 +21,11 @@ type Overloaded struct {
 	Program   time.Duration // time that the forwarding thread spent in its program…
 	Kernel    time.Duration // … and in the kernel; both 0: unknown
 	Lost      float64       // share of all frames sent, from the first to the last
-	shared    bool          // the generator shares its CPU with the forwarder
 }
 
 // GeneratorBound reports whether the generator was the bottleneck: it offered hardly more than came
-// through. If the generator shares its CPU with the forwarder, the rate of both together counts as
-// the forwarder's.
-func (o *Overloaded) GeneratorBound() bool { return !o.shared && o.Offered < 1.1*o.Rate }
+// through.
+func (o *Overloaded) GeneratorBound() bool { return o.Offered < 1.1*o.Rate }
 
 // Overload sends all streams at a rate, 0 for as fast as the generator can, and counts for d the
 // frames that come through. It returns the first undisturbed attempt, or the least disturbed one.
@@ -66,7 +63,7 @@ func (b *Bed) Overload(ctx context.Context, rate float64, d, warmUp time.Duratio
 	if err := b.Silence(ctx); err != nil {
 		return best, err
 	}
-	best.Lost, best.shared = b.Count().Since(before).loss(), b.Beat > 0
+	best.Lost = b.Count().Since(before).loss()
 	return best, nil
 }
 
@@ -166,15 +163,8 @@ func (b *Bed) askThreads(l *Look) (err error) {
 		}
 	}
 	spent, err := b.generator.Thread()
-	l.Generator = Thread{Ran: spent.Ran, Waited: spent.Waited, CPU: cpuName(b.generatorCPU())}
+	l.Generator = Thread{Ran: spent.Ran, Waited: spent.Waited, CPU: cpuName(b.CPUs[1])}
 	return err
-}
-
-// CatchUp returns the generator's catch-up time while loss is measured: a few turns of the
-// forwarder, and no more.
-func (b *Bed) CatchUp() time.Duration {
-	const enough = 5 // turns
-	return max(live.DefaultCatchUp, enough*b.Beat)
 }
 
 // Between returns the figures between two looks. Threads that may use only one CPU, including the

@@ -55,10 +55,6 @@ type packetFlow struct {
 }
 
 func startPackets(p live.GeneratorParams) (*packets, error) {
-	if p.Beat > 0 {
-		return nil, fmt.Errorf("a generator that shares the CPU makes frames of up to %d bytes: choose shorter ones",
-			live.MaxSize)
-	}
 	s := &packets{ended: make(chan error, 1)}
 	s.SetCatchUp(p.CatchUp)
 	for i, port := range p.Ports {

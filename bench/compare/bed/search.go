@@ -16,8 +16,7 @@ func (b *Bed) WarmUp(ctx context.Context, rate float64) error {
 	return errors.Join(b.SetRate(0, rate), Pause(ctx, WarmUpTime), b.Silence(ctx))
 }
 
-// Measure offers a rate for d; see bench.Search. If the generator shares its CPU, up to one turn of
-// missing frames at the end of the trial is allowed.
+// Measure offers a rate for d; see compare.Search.
 func (b *Bed) Measure(ctx context.Context, rate float64, d time.Duration) (l compare.Load, err error) {
 	before := b.Begin()
 	from, err := b.FirstLook()
@@ -40,7 +39,7 @@ func (b *Bed) Measure(ctx context.Context, rate float64, d time.Duration) (l com
 	}
 	all, seconds := b.Count().Since(before), to.At.Sub(from.At).Seconds()
 	return compare.Load{
-		Offered: rate * (seconds - b.Beat.Seconds()), Sent: float64(all.Sent), Received: float64(all.Received),
+		Offered: rate * seconds, Sent: float64(all.Sent), Received: float64(all.Received),
 		Loss:    all.loss(),
 		Growing: growing(half, to.Frames.Since(before)), Disturbed: Between(from, to).Disturbed, Seconds: seconds,
 	}, nil

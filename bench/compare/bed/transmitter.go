@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"sluice/bench/compare"
 	"sluice/pmd/transmitter"
@@ -63,18 +62,8 @@ func NoteFallback(r *compare.Report, subject string, round int, f Forwarder) {
 // FellBack is the start of NoteFallback's notes.
 const FellBack = "the transmitter did not send for every port all the time"
 
-// SharedBeat is the length of a turn when generator and worker share a CPU. Turns of 100 µs waste
-// an eighth of the CPU. Longer turns would waste less, but frames would wait longer for the other's
-// turn to end.
-const SharedBeat = 100 * time.Microsecond
-
 // TransmitterConfig is WireConfig with a transmitter that takes turns with the worker.
-func TransmitterConfig(s Site) string { return transmitterText(s, s.CPU) }
-
-// TransmitterOwnConfig is WireConfig with a transmitter that has the site's other CPU for itself.
-func TransmitterOwnConfig(s Site) string { return transmitterText(s, s.OtherCPU) }
-
-func transmitterText(s Site, cpu int) string {
-	return fmt.Sprintf("transmitter: {cpu: %d}\n", cpu) + strings.ReplaceAll(WireConfig(s), "speed: 100G",
+func TransmitterConfig(s Site) string {
+	return fmt.Sprintf("transmitter: {cpu: %d}\n", s.CPU) + strings.ReplaceAll(WireConfig(s), "speed: 100G",
 		"speed: 100G, tx: resident")
 }

@@ -11,7 +11,7 @@ import (
 // All returns all scenarios, in the order of the documentation.
 func All() []compare.Scenario {
 	return []compare.Scenario{
-		memory.Pipeline, veth.Veth, veth.VethAlone, memory.Ring, memory.Schedule,
+		memory.Pipeline, veth.Veth, memory.Ring, memory.Schedule,
 		veth.Incast, veth.HOL, virtual.ETS, memory.Reaction, virtual.Headroom, virtual.Buffer, memory.Scale,
 		veth.Soak,
 	}

@@ -17,8 +17,7 @@ import (
 
 // GeneratorParams describes a generator.
 type GeneratorParams struct {
-	CPU    int           // of its thread, which needs the whole CPU
-	Beat   time.Duration // for a CPU that others need too: see xdprun.Params; 0: its default
+	CPU    int // of its thread, which needs the whole CPU
 	Ports  []PortParams
 	Pauses *Pauses // pauses by PFC, by port; nil: the generator ignores PFC
 
@@ -65,8 +64,7 @@ func Start(p GeneratorParams) (*Generator, error) {
 		err = g.load(p, longest)
 	}
 	if err == nil {
-		g.runner, err = xdprun.Start(xdprun.Params{Program: g.program, Frame: make([]byte, longest), CPU: p.CPU,
-			Beat: p.Beat})
+		g.runner, err = xdprun.Start(xdprun.Params{Program: g.program, Frame: make([]byte, longest), CPU: p.CPU})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("live: generator: %w", errors.Join(err, g.release()))

@@ -121,15 +121,6 @@ func TestScenarioVeth(t *testing.T) {
 	}
 }
 
-func TestScenarioVethOwn(t *testing.T) {
-	r := benchtest.QuickOnDevices(t, VethAlone)
-	for _, name := range []string{bed.VethTransmitter, "sluice"} {
-		if highest(t, r, name, of(metricMRR, 60)) <= 0 {
-			t.Errorf("%s forwarded nothing", name)
-		}
-	}
-}
-
 func TestScenarioIncast(t *testing.T) { withBothEngines(t, Incast, checkIncast) }
 
 func checkIncast(t *testing.T, r *compare.Report) {

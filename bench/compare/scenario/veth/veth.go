@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"sluice/bench/compare"
 	"sluice/bench/compare/bed"
@@ -28,31 +27,12 @@ var Veth = compare.Scenario{
 	},
 }
 
-// VethAlone swaps the roles of the CPUs: the transmitter has the one that the generator gives up.
-var VethAlone = compare.Scenario{
-	Name: "veth-own",
-	Shows: "as veth, with a CPU for the transmitter alone, while worker and generator share the " +
-		"other",
-	Peers:   "sluice's own socket, its worker on the same CPU",
-	Longest: wireLength(live.MaxSize),
-	Run: func(ctx context.Context, o compare.Options, r *compare.Report) error {
-		v := &veth{Options: o, beat: bed.SharedBeat, forwarders: []bed.Forwarder{
-			bed.NewTransmitterSluice(bed.VethTransmitter, o.Program, bed.TransmitterOwnConfig),
-			bed.NewSluice(o.Program),
-		}}
-		r.Note("Worker and generator take turns of %v on CPU %d. CPU %d is the transmitter's; "+
-			"when the socket sends, that CPU has nothing to do.", bed.SharedBeat, o.CPUs[0], o.CPUs[1])
-		return v.run(ctx, r)
-	},
-}
-
 // veth is one run of the scenario. Zero values, except in Options, have useful defaults.
 type veth struct {
 	compare.Options
 	// the first is compared with the others; none: sluice and all peers that are installed
 	forwarders []bed.Forwarder
 	lossless   bool                          // also measure lossless sluice
-	beat       time.Duration                 // of the generator, see bed.Params
 	lengths    []int                         // of frames, bytes without FCS
 	attempts   int                           // at a trial that other processes disturb
 	latencies  map[latencyOf]*live.Histogram // at commonLoad, of all rounds
@@ -213,8 +193,7 @@ func (v *veth) announce(r *compare.Report) {
 // compareTransmitter compares the transmitter with the peers of sluice's socket, and with the
 // socket.
 func (v *veth) compareTransmitter(r *compare.Report, length int) {
-	if v.forwarders[0].Name() == bed.VethTransmitter ||
-		!slices.ContainsFunc(v.forwarders, func(f bed.Forwarder) bool { return f.Name() == bed.VethTransmitter }) {
+	if !slices.ContainsFunc(v.forwarders, func(f bed.Forwarder) bool { return f.Name() == bed.VethTransmitter }) {
 		return
 	}
 	for _, f := range v.forwarders {
@@ -267,8 +246,8 @@ func (v *veth) explain(r *compare.Report) {
 		"driver (%s, without hugepages) or its own AF_XDP ports (%s). Its kernel datapath, which "+
 		"needs the kernel module openvswitch, is not measured.",
 		bed.OpenVSwitchDPDKName, bed.OpenVSwitchAFXDPName)
-	r.Note("%s is sluice with a transmitter. Unless this report says otherwise, the transmitter "+
-		"takes turns with the worker on the forwarder's CPU.", bed.VethTransmitter)
+	r.Note("%s is sluice with a transmitter that takes turns with the worker on the forwarder's CPU.",
+		bed.VethTransmitter)
 	if v.lossless {
 		r.Note("%s is sluice with all frames in a lossless class. Its sender honours PFC, and "+
 			"offers a third more than sluice forwarded under overload just before. The worker's "+
@@ -496,7 +475,7 @@ func (v *veth) turnLossless(ctx context.Context, r *compare.Report, length, roun
 // announces its address.
 func (v *veth) bed(length int) bed.Params {
 	return bed.Params{
-		Ports: 2, CPUs: v.CPUs, Beat: v.beat,
+		Ports: 2, CPUs: v.CPUs,
 		Streams: []bed.Stream{{From: 0, To: 1, Priority: bed.LosslessPriority, Length: length},
 			{From: 1, To: 0, Length: 60, Hello: true}},
 	}

@@ -12,7 +12,6 @@ import (
 	"sluice/bench/compare"
 	"sluice/bench/compare/bed"
 	"sluice/bench/testkit/benchtest"
-	"sluice/bench/traffic/live"
 	"sluice/internal/config"
 )
 
@@ -199,10 +198,6 @@ func TestTurnsDoNotDisturb(t *testing.T) {
 			0.01},
 		{"both wait for others", []bed.Thread{{Ran: 40, Waited: 60, CPU: here}, {Ran: 55, Waited: 2, CPU: here}},
 			bed.Thread{Ran: 100, CPU: there}, 0.05},
-		{"worker and generator ran in turns, others for 2", []bed.Thread{{Ran: 48, Waited: 52, CPU: here}},
-			bed.Thread{Ran: 50, Waited: 50, CPU: here}, 0.02},
-		{"so did they beside a transmitter", []bed.Thread{{Ran: 48, Waited: 52, CPU: here}, {Ran: 100, CPU: there}},
-			bed.Thread{Ran: 50, Waited: 50, CPU: here}, 0.02},
 	} {
 		from, to := bed.Look{At: start}, bed.Look{At: start.Add(100), Generator: c.generator,
 			Forwarder: map[string]bed.Thread{}}
@@ -211,12 +206,6 @@ func TestTurnsDoNotDisturb(t *testing.T) {
 		}
 		if got := bed.Between(from, to).Disturbed; !benchtest.Near(got, c.want) {
 			t.Errorf("%s: disturbed for %v, want %v", c.what, got, c.want)
-		}
-	}
-	for beat, want := range map[time.Duration]time.Duration{0: live.DefaultCatchUp,
-		time.Millisecond: 5 * time.Millisecond} {
-		if got := (&bed.Bed{Params: bed.Params{Beat: beat}}).CatchUp(); got != want {
-			t.Errorf("turns of %v: makes up for %v, want %v", beat, got, want)
 		}
 	}
 }
@@ -236,15 +225,12 @@ func TestFallbackIsTold(t *testing.T) {
 
 func TestTransmitterConfig(t *testing.T) {
 	site := bed.Site{Devices: []string{"s0", "s1"}, CPU: 1, OtherCPU: 0}
-	for cpu, text := range map[int]func(bed.Site) string{1: bed.TransmitterConfig, 0: bed.TransmitterOwnConfig} {
-		c, err := config.Parse("test", []byte(text(site)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c.Transmitter.CPU != cpu || c.SharesCPU(c.Workers) != (cpu == site.CPU) ||
-			c.Ports[1].TX != config.TXTransmitter {
-			t.Errorf("%+v", c.Transmitter)
-		}
+	c, err := config.Parse("test", []byte(bed.TransmitterConfig(site)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Transmitter.CPU != site.CPU || !c.SharesCPU(c.Workers) || c.Ports[1].TX != config.TXTransmitter {
+		t.Errorf("%+v", c.Transmitter)
 	}
 }
 
