@@ -34,14 +34,6 @@ type Params struct {
 	// not permitted, the program's thread is last, and gives way to all other threads as well.
 	// There is no beat, because the other thread has the same effect.
 	Shared bool
-	// Beat is the interval at which the kernel is made to choose a thread for the CPU again;
-	// default 5 ms. If others need the CPU, each has it for that long while the others wait;
-	// without a beat, for ticks of milliseconds.
-	//
-	// If no other thread needs the CPU, the beat serves RCU, whose grace periods wait until every
-	// CPU has switched threads or been idle. Beside a call, grace periods took 36 to 209 ms without
-	// a beat, and 5 to 16 ms with one of 5 ms.
-	Beat time.Duration
 }
 
 // Batch is the number of program runs before redirected frames leave. A frame waits for the end of
@@ -50,7 +42,14 @@ type Params struct {
 // (DEV_MAP_BULK_SIZE).
 const Batch = 16
 
-const defaultBeat = 5 * time.Millisecond
+// beatInterval is the time after which the kernel is made to choose a thread for the CPU again. If
+// others need the CPU, each has it for that long while the others wait; without a beat, for ticks
+// of milliseconds.
+//
+// If no other thread needs the CPU, the beat serves RCU, whose grace periods wait until every CPU
+// has switched threads or been idle. Beside a call, grace periods took 36 to 209 ms without a beat,
+// and 5 to 16 ms with one of 5 ms.
+const beatInterval = 5 * time.Millisecond
 
 // Runner keeps a program running. A system call ends when it has made all its frames or gets a
 // signal, so it is repeated at once. In between, nothing runs for about 50 µs, in which the kernel
@@ -67,9 +66,6 @@ type Runner struct {
 func Start(p Params) (*Runner, error) {
 	if p.Repeat == 0 {
 		p.Repeat = math.MaxUint32 / Batch * Batch
-	}
-	if p.Beat == 0 {
-		p.Beat = defaultBeat
 	}
 	r := &Runner{Params: p, stop: make(chan struct{})}
 	r.hold = holdProgram(p.Program)
@@ -100,13 +96,13 @@ func (r *Runner) beat() {
 	// turns of up to 4 ms.
 	thread.First()
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // otherwise it sleeps 50 µs longer
-	interval := unix.NsecToTimespec(int64(r.Beat))
+	pause := unix.NsecToTimespec(int64(beatInterval))
 	for {
 		select {
 		case <-r.stop:
 			return
 		default:
-			_ = unix.Nanosleep(&interval, nil)
+			_ = unix.Nanosleep(&pause, nil)
 		}
 	}
 }
