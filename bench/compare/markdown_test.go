@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gonum.org/v1/plot/plotter"
 )
 
 // TestMarkdown compares a report with a reviewed one.
@@ -81,6 +83,17 @@ func TestSave(t *testing.T) {
 	}
 	if err := r.Save(filepath.Join(directory, "missing")); err == nil || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestThin draws a line of 1000 points with few of them, from its first to its last.
+func TestThin(t *testing.T) {
+	var line plotter.XYs
+	for i := range 1000 {
+		line = append(line, plotter.XY{X: float64(i), Y: 7})
+	}
+	if kept := thin(line, 1000, 0); len(kept) != 51 || kept[0] != line[0] || kept[50] != line[999] {
+		t.Errorf("%d points: %v", len(kept), kept)
 	}
 }
 

@@ -1,9 +1,11 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"image/color"
 	"math"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -29,9 +31,14 @@ var looks = func() (all []figure.Look) {
 // SVG draws the plot. It leaves out points that a logarithmic axis can't show.
 func (p Plot) SVG() ([]byte, error) {
 	panel := figure.NewPanel(p.Title, p.X, p.Y)
+	var placed []plotter.XYs // by series
+	for _, s := range p.Series {
+		placed = append(placed, p.place(s.Points))
+	}
+	left, right, bottom, top := plotter.XYRange(slices.Concat(placed...))
 	drawn := 0
 	for i, s := range p.Series {
-		points := p.place(s.Points)
+		points := thin(placed[i], right-left, top-bottom)
 		if len(points) == 0 {
 			continue
 		}
@@ -65,6 +72,22 @@ func (p Plot) place(points [][2]float64) (placed plotter.XYs) {
 		}
 	}
 	return placed
+}
+
+// thin leaves out points that can't be told from the one before, as a distribution has hundreds.
+func thin(points plotter.XYs, width, height float64) (kept plotter.XYs) {
+	const apart = 0.02 // share of the panel
+	for i, at := range points {
+		if i > 0 && i < len(points)-1 {
+			last := kept[len(kept)-1]
+			x, y := (at.X-last.X)/cmp.Or(width, 1), (at.Y-last.Y)/cmp.Or(height, 1)
+			if math.Hypot(x, y) < apart {
+				continue
+			}
+		}
+		kept = append(kept, at)
+	}
+	return kept
 }
 
 // setAxis makes an axis begin and end at whole powers of ten, or begin at 0. It adds room, a share
