@@ -33,6 +33,9 @@ func Run(ctx context.Context, s Scenario, o Options) (*Report, error) {
 		Notes: []string{}, Tables: []Table{}, Plots: []Plot{},
 	}
 	r.Machine.AddVersion("sluice", o.Version)
+	if s.Page != "" {
+		r.Note("docs/benchmarks/%s.md says what is measured, and how.", s.Page)
+	}
 	err := s.Run(ctx, o, r)
 	r.Partial = err != nil
 	r.summarise()

@@ -12,6 +12,7 @@ type Scenario struct {
 	Name  string // as on the command line
 	Shows string // one line
 	Peers string // one line: what is measured beside it in the same run; "": nothing
+	Page  string // of docs/benchmarks, without .md, that says what is measured, and how
 	Short bool   // belongs to the short set (`make bench`)
 
 	// OneCPU says that one CPU suffices: the scenario then leaves out what needs two, and says so.

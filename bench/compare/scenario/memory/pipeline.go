@@ -25,6 +25,7 @@ var Pipeline = compare.Scenario{
 	Name:   "pipeline",
 	Shows:  "ns per frame on the whole lossless path between ports in memory, on one core",
 	Peers:  "testpmd io and macswap on net_null; 33.6 ns: both directions of 10GbE at line rate",
+	Page:   "forwarding-path",
 	Short:  true,
 	OneCPU: true,
 	Run:    runPipeline,
@@ -115,7 +116,6 @@ func runPipeline(ctx context.Context, o compare.Options, r *compare.Report) erro
 			r.Limit("vs_limit_67.2ns"+l.ratio, l.metric(), pipelineSluice, lineRate64, compare.Lower)
 		}
 	}
-	pipelineNotes(r)
 	r.Note("Sluice's memory is mapped before the first trial, in %s.", strings.Join(pages, ", and in "))
 	subjects = append(subjects, pipelinePeers(o, r)...)
 	defer func() { r.Plot(pipelinePlot(r, subjects)) }()
@@ -158,27 +158,6 @@ func pipelinePlot(r *compare.Report, subjects []compare.Subject) compare.Plot {
 		p.Series = append(p.Series, r.ByRound(s.Name, s.Metric))
 	}
 	return p
-}
-
-func pipelineNotes(r *compare.Report) {
-	r.Note("Sluice receives, parses, learns, looks up two addresses, classifies, charges cells, " +
-		"queues, schedules by ETS, sends and completes, with PFC, a watchdog, two pools and " +
-		"dynamic limits on. testpmd io passes mbufs on, and macswap swaps two addresses; neither " +
-		"looks anything up, and neither can hold a frame back.")
-	r.Note("With one address behind each port, the frames of a burst form a train: a frame with " +
-		"the addresses of the frame before it shares that frame's decision (bridge base, in " +
-		"CSIT's terms). With 1000, 10k, 100k or 1M addresses, half of them behind each port, " +
-		"there are no trains: every frame is looked up twice, and the port spends some ns more " +
-		"per frame on writing the addresses. With cross-connect, the two ports are a wire, and " +
-		"no address is looked up.")
-	r.Note("Sluice's memory port writes a header of 32 bytes into every frame that it receives; " +
-		"net_null writes nothing by default (copy=0). Neither moves the rest of a frame, so a " +
-		"longer frame costs more only through what is counted by length, not through its bytes.")
-	r.Note("With %d frames queued, that many frames wait in the queues throughout a trial, 2048 "+
-		"per class and port. Each buffer that is received into was last touched %d frames ago.",
-		queuedFrames, queuedFrames)
-	r.Note("testpmd's figure is the mean of its own statistics per second, without the first " +
-		"second.")
 }
 
 // measureTestpmdNull returns testpmd's ns per frame between two net_null ports.

@@ -17,6 +17,7 @@ var Reaction = compare.Scenario{
 	Shows: "times from threshold crossed to PFC frame in the TX ring, and from PFC received to last frame of that " +
 		"priority; gaps of the loop",
 	Peers:  "the limit of IEEE 802.1Qbb, 60 quanta; the kernel's statistics of the thread",
+	Page:   "reaction-time",
 	OneCPU: true,
 	Run:    runReaction,
 }
@@ -51,7 +52,6 @@ func runReaction(ctx context.Context, o compare.Options, r *compare.Report) erro
 	r.Limit("gap_p99.9_vs_20us", "p99.9 "+metricGap, reactionSluice, 20e3, compare.Lower)
 	r.Limit("gap_p99.99_vs_100us", "p99.99 "+metricGap, reactionSluice, 100e3, compare.Lower)
 	r.Compare("16_ports_vs_2", metricByPorts, subjectOfPorts(16), subjectOfPorts(2), compare.Lower)
-	reactionNotes(r)
 	x := reaction{stopping: compare.NewTimes(), sinceThen: compare.NewTimes(), gaps: compare.NewTimes()}
 	defer func() { x.show(r) }()
 	for round := range o.Trials {
@@ -120,35 +120,6 @@ func (x *reaction) show(r *compare.Report) {
 		{Name: metricGap, Points: x.gaps.Points()},
 	}
 	r.Plot(plot)
-}
-
-func reactionNotes(r *compare.Report) {
-	r.Note("One worker in memory, with four busy ports, runs in real time on a thread of its " +
-		"own. From the poll that brings the frame that crosses the threshold, the PFC frame " +
-		"takes as long as the worker needs to read that port's burst and to charge it. One step " +
-		"means the same iteration.")
-	r.Note("No other port comes in between, however many there are. With 16 ports it takes " +
-		"longer than with 2, because a port's data has left the nearest cache by the time the " +
-		"worker comes to that port again.")
-	r.Note("A PFC frame is honoured in the iteration that receives it: 0 ns pass from then until " +
-		"the last frame of its priority enters the TX ring. It may have arrived just after the " +
-		"poll before. That time is measured as well, and compared with 60 quanta: it is the " +
-		"worker's part of them.")
-	r.Note("The time until the last bit is sent is simulated: virtual time at 10 Gbit/s, " +
-		"iterations 100 to 500 ns apart. Frames that the driver has can't be recalled, so the " +
-		"response is a poll plus what may be in flight. A port keeps within 60 quanta (3072 ns) " +
-		"only with two long frames in flight; otherwise the peer's headroom must allow for it " +
-		"(`response` in the configuration, `sluice headroom --method measured`).")
-	r.Note("The ports never have more than a burst waiting. If a worker can't keep up, more " +
-		"frames wait, each for up to two iterations, which the worker's budget bounds, before it " +
-		"is read or its sender is paused.")
-	r.Note("Percentiles of gaps count iterations, not time: an arbitrary moment is more likely " +
-		"to fall into a long gap than into a short one.")
-	r.Note("The cause of a gap follows from what the kernel counts for the thread from one " +
-		"iteration to the next: if the thread slept, Go's runtime had preempted it and returned " +
-		"it later; if it was switched out, another thread had the CPU; otherwise it was an " +
-		"interrupt, the hypervisor, or an iteration with more to do. The time for asking the " +
-		"kernel counts, so that no time is left out. None of this was measured on a NIC.")
 }
 
 // addResponses simulates the time from the arrival of a PFC frame until the last bit of its

@@ -21,6 +21,7 @@ var Ring = compare.Scenario{
 	Name:   "ring",
 	Shows:  "ns and cycles per burst through the ring, on one core and across two",
 	Peers:  "DPDK's rte_ring (dpdk-test ring_perf_autotest), a Go channel",
+	Page:   "worker-rings",
 	Short:  true,
 	OneCPU: true,
 	Run:    runRing,
@@ -67,7 +68,6 @@ func runRing(ctx context.Context, o compare.Options, r *compare.Report) error {
 		r.Note("There are no cycles, because /proc/cpuinfo shows no constant TSC frequency.")
 	}
 	ringComparisons(r)
-	ringNotes(r)
 	if !o.HaveTwoCPUs() {
 		r.Note("Nothing is measured across two cores: %v.", compare.ErrOneCPU)
 	}
@@ -117,24 +117,6 @@ func ringComparisons(r *compare.Report) {
 		}
 		r.Compare("vs_channel_"+place, ringMetric(cores, 32, 16), "sluice", "channel", compare.Lower)
 	}
-}
-
-func ringNotes(r *compare.Report) {
-	r.Note("On one core, the same thread enqueues and dequeues a burst. Across two, a figure is "+
-		"the time from one burst to the next, the mean of the times of producer and consumer; "+
-		"each call takes a whole burst or nothing, as rte_ring's bulk calls do. All rings have "+
-		"%d slots.", ringCapacity)
-	r.Note("rte_ring has a single producer and a single consumer. On one core, rte_ring stands " +
-		"for the burst calls (for one value: the single calls), which take what fits, like those " +
-		"of Sluice's ring, and rte_ring_bulk for all-or-nothing calls. Across two cores, DPDK's " +
-		"test has only bulk calls.")
-	r.Note("A figure of Sluice's ring takes a twentieth of a trial's duration, %v at most; the "+
-		"details say how many seconds it took. DPDK's test takes its own time: it passes %d "+
-		"bursts between two cores, once. Sluice passes as many, as often as time allows, and "+
-		"takes the median.", ringMost, ringBlock)
-	r.Note("DPDK's test uses bursts of up to 32, so longer ones have no peer. A channel carries " +
-		"single values. Its two goroutines run where Go's scheduler puts them, because a channel " +
-		"between locked threads must wake them through the kernel.")
 }
 
 // addRings measures this project's ring and a channel for one round.

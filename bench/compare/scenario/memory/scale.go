@@ -21,6 +21,7 @@ var Scale = compare.Scenario{
 	Name:   "scale",
 	Shows:  "cost of a frame with 2 to 64 ports, 100 to 100,000 addresses, one worker and two",
 	Peers:  "the limits: cost grows by a factor of at most 1.3, two workers are 1.8 times as fast as one",
+	Page:   "scaling",
 	Short:  true,
 	OneCPU: true,
 	Run:    runScale,
@@ -94,25 +95,8 @@ func runScale(ctx context.Context, o compare.Options, r *compare.Report) error {
 			r.Limit("vs_limit_"+g.name, scaleGrowth, g.large+" / "+g.small, g.limit, compare.Lower)
 		}
 	}
-	scaleNotes(r)
 	defer func() { addGrowths(r); addScalePlots(r) }()
 	return r.Interleave(ctx, o, subjects)
-}
-
-func scaleNotes(r *compare.Report) {
-	r.Note("Every port always has frames to receive, so an iteration takes 64 from each; the "+
-		"worker's clock is the real one. A port keeps %d buffers with its driver: 64 ports cycle "+
-		"through at least 16,384 buffers, and therefore through 32 times as much cache as two "+
-		"ports with 512, whatever the switch does with a frame.", loopgap.Ring)
-	r.Note("A ratio is the cost of a frame in the small switch divided by that in the large one: " +
-		"growth by a factor of 1.3 is 0.77. A ratio to a limit is above 1 if the limit is kept: " +
-		"growth by a factor of at most 1.3, and two workers 1.8 times as fast as one, so that a " +
-		"frame costs 1/1.8 of the time. Two workers run on two CPUs at the same time, and their " +
-		"cost is the time divided by the frames of both.")
-	r.Note("When every frame crosses to the other worker, the faster worker drops the frames " +
-		"that the slower one can't send: only frames sent count.")
-	r.Note("With many addresses, each frame comes from another address and goes to another one, " +
-		"in an order from which no cache can profit.")
 }
 
 // addGrowths adds, for each round, the cost of a frame with the large load relative to the small

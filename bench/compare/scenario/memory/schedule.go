@@ -19,6 +19,7 @@ var Schedule = compare.Scenario{
 	Name: "sched",
 	Shows: "ns per frame into and out of the scheduler, by queues, groups and ports: should be " +
 		"flat",
+	Page:   "scheduling-and-buffers",
 	Short:  true,
 	OneCPU: true,
 	Run:    runSched,
@@ -64,12 +65,6 @@ func runSched(ctx context.Context, o compare.Options, r *compare.Report) error {
 	} {
 		r.Compare(against.name, schedMetric, against.schedSize.String(), smallest, compare.Lower)
 	}
-	r.Note("Each port in turn dequeues up to %d frames and enqueues them again, with all queues "+
-		"scheduled by weight on both levels. Frames of 60 to 1514 bytes wait, %d in all, in "+
-		"buffers in random order, as after some time of traffic.", schedBurst, schedFrames)
-	r.Note("A ratio is the cost of a frame in the smallest scheduler divided by that in this " +
-		"one: 1 is flat. A trial takes a quarter of the set duration, because there are many; " +
-		"the details say how many seconds it took.")
 	defer func() { r.Plot(schedPlot(r)) }()
 	return r.Interleave(ctx, o, subjects)
 }

@@ -15,6 +15,7 @@ var HOL = compare.Scenario{
 	Shows: "head-of-line blocking (RFC 8239): rate of a flow to a free port while its sender is " +
 		"paused for another",
 	Peers: "sluice with PAUSE (802.3x), and without flow control",
+	Page:  "congestion",
 	Run: func(ctx context.Context, o compare.Options, r *compare.Report) error {
 		return (&hol{Options: o}).run(ctx, r)
 	},
@@ -108,13 +109,7 @@ func (h *hol) announce(r *compare.Report) {
 	const best, pause = 0, 2
 	r.Limit("vs_limit_victim_0.95", holKept, holKinds[best].name, 0.95, compare.Higher)
 	r.Compare("vs_PAUSE_victim", holKept, holKinds[best].name, holKinds[pause].name, compare.Higher)
-	r.Note("Ports have %d Mbit/s, the slow one a fifth of that. Host 0 offers half of its line "+
-		"rate to the slow port, in CoS %d, and half to the free port: the victim. Host 1 offers "+
-		"all of its line rate to the slow port, in CoS %d. Frames have %d B; CoS %d is lossless "+
-		"except without flow control.",
-		h.speed/1e6, bed.LosslessPriority, bed.LosslessPriority, wireLength(holLength), bed.LosslessPriority)
-	r.Note("Sluice is the switch in every case. Only flow_control differs, and the victim's "+
-		"priority: it is %d (lossy), or that of the congested flows.", holOther)
+	r.Note("Ports have %d Mbit/s, the slow one a fifth of that.", h.speed/1e6)
 }
 
 func (h *hol) trial(ctx context.Context, k holKind) (o bed.Observation, err error) {

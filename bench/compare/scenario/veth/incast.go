@@ -17,6 +17,7 @@ var Incast = compare.Scenario{
 	Name:  "incast",
 	Shows: "2, 4 and 8 hosts send to one at line rate each: loss, PFC, goodput and fairness",
 	Peers: "sluice without PFC, testpmd net_af_xdp, the Linux bridge",
+	Page:  "congestion",
 	Run: func(ctx context.Context, o compare.Options, r *compare.Report) error {
 		return (&incast{Options: o}).run(ctx, r)
 	},
@@ -120,18 +121,7 @@ func (c *incast) announce(r *compare.Report) {
 		r.Limit(fmt.Sprintf("vs_limit_goodput_0.95_N%d", n), with(incastGoodput, n), subject, 0.95, compare.Higher)
 		r.Limit(fmt.Sprintf("vs_limit_fairness_0.99_N%d", n), with(incastFairness, n), subject, 0.99, compare.Higher)
 	}
-	r.Note("Every sender offers its line rate, %d Mbit/s, in frames of %d B of CoS %d; the "+
-		"receiver's line has the same rate. Hosts send from one thread in the kernel and honour "+
-		"PFC within microseconds.", c.speed/1e6, wireLength(incastLength), bed.LosslessPriority)
-	r.Note("The ports of sluice have that speed. The Linux bridge has a token bucket (tc tbf, 1 " +
-		"MB of queue) on the receiver's port. testpmd in io mode joins pairs of ports and has no " +
-		"shaper, and AF_XDP bypasses queue disciplines. Each sender's port is therefore joined " +
-		"to a port of its own, and the frames from these meet in a Linux bridge with that token " +
-		"bucket. So most of its loss is not in testpmd but behind it: testpmd can pause no " +
-		"sender.")
-	r.Note("Loss counts all frames from the first to the last; goodput, PFC and fairness are "+
-		"measured in between. A disturbed trial is repeated, whatever its result. If a switch "+
-		"has no CPU for longer than a pause lasts, %v here, senders resume.",
+	r.Note("Every line has %d Mbit/s, where a pause lasts %v at most.", c.speed/1e6,
 		time.Duration(math.MaxUint16*512*uint64(time.Second)/c.speed).Round(time.Millisecond))
 }
 

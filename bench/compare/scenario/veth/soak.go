@@ -20,6 +20,7 @@ var Soak = compare.Scenario{
 	Name: "soak",
 	Shows: "mixed load for any length of time, with link flaps, reloads and scrapes: no loss, no " +
 		"reordering, no growth",
+	Page: "footprint",
 	Run: func(ctx context.Context, o compare.Options, r *compare.Report) error {
 		speed := bed.BridgeSpeed(o)
 		forwarder := &bed.InsideSwitch{Configuration: bed.BridgeConfig{Speed: speed, Flow: "pfc", TX: o.Engine()}.Text}
@@ -109,22 +110,11 @@ func (s *soak) run(ctx context.Context, r *compare.Report) (err error) {
 	if s.Quick {
 		total = time.Duration(s.Trials) * time.Second
 	}
-	r.Note("Two hosts send more to a third than its line takes, in lossless and lossy classes; "+
-		"two more lossless streams go in other directions. The link of a fourth host is up for "+
-		"%v and down for %v in turn, and frames of a lossy stream to it are flooded meanwhile. "+
-		"The switch's whole state is read every %v. With each flap, the switch reloads, with "+
-		"another quantum and ageing time, and its metrics are scraped. The run takes %v.",
-		soakUp, soakDown, soakLook, total)
-	r.Note("Values are those of each part or, where marked, of the whole run. Loss counts gaps " +
-		"in the sequence numbers received, so a late frame may have counted as lost in the part " +
-		"before; in the last part, loss counts all frames sent and not received.")
 	for _, metric := range []string{soakMemory, soakOpen} {
 		r.Limit("vs_limit_growth_of_"+strings.ReplaceAll(metric, " ", "_"), metric+soakGrown, s.forwarder.Name(),
 			soakGrowth, compare.Lower)
 	}
 	defer func() { bed.NoteSetup(r, s.forwarder.Name(), s.forwarder) }()
-	r.Note("Memory and descriptors are those of the whole process: switch, test bed and " +
-		"generator.")
 	p := bed.Params{Ports: soakHosts, CPUs: s.CPUs, Priorities: 1 << bed.LosslessPriority, Speed: s.speed}
 	for _, stream := range soakStreams {
 		p.Streams = append(p.Streams, stream.Stream)

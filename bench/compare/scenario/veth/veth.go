@@ -22,6 +22,7 @@ var Veth = compare.Scenario{
 	Shows: "packets/s, loss and latency from one veth device to another: MRR, NDR, PDR, latency under load",
 	Peers: "testpmd (net_af_xdp; net_af_packet with jumbo frames), Open vSwitch (DPDK, AF_XDP), the Linux " +
 		"bridge, an XDP redirect, a port over asavie/xdp",
+	Page: "veth-forwarding",
 	Run: func(ctx context.Context, o compare.Options, r *compare.Report) error {
 		return (&veth{Options: o}).run(ctx, r)
 	},
@@ -164,7 +165,7 @@ func of(metric string, length int) string { return fmt.Sprintf("%s, %d B", metri
 // wireLength returns a frame's length with its FCS, as shown in reports.
 func wireLength(length int) int { return length + 4 }
 
-// announce requests the ratios and explains them.
+// announce requests the ratios.
 func (v *veth) announce(r *compare.Report) {
 	subject := v.forwarders[0].Name()
 	for _, length := range v.lengths {
@@ -187,7 +188,6 @@ func (v *veth) announce(r *compare.Report) {
 		r.Limit(fmt.Sprintf("vs_limit_p99.99_200us_%dB", wireLength(length)),
 			of(latencyMetric(halfLoad, "p99.99"), length), subject, 200e3, compare.Lower)
 	}
-	v.explain(r)
 }
 
 // compareTransmitter compares the transmitter with the peers of sluice's socket, and with the
@@ -211,59 +211,6 @@ func (v *veth) compareTransmitter(r *compare.Report, length int) {
 			r.Compare(fmt.Sprintf("resident_vs_%s_%s_%dB", f.Name(), c.short, wireLength(length)), of(c.metric, length),
 				bed.VethTransmitter, f.Name(), c.better)
 		}
-	}
-}
-
-// explain notes what is measured, and how.
-func (v *veth) explain(r *compare.Report) {
-	r.Note("MRR is the rate received under overload, in packets/s. NDR and PDR are the highest " +
-		"rates with loss ratios of at most 0 and 0.005. Loss is the number of frames sent and " +
-		"not received, by sequence numbers, after all frames in flight have arrived. A rate " +
-		"counts as kept if at least half of its trials keep it, because others on the machine " +
-		"may disturb a trial.")
-	r.Note("A trial in which the generator fell short of the rate, or others had the CPU, is " +
-		"repeated, whatever its result. Frames lost in such trials are reported separately.")
-	r.Note("Latency counts from the time at which a frame was due, by its rate, to its arrival " +
-		"at the XDP program at the receiver; in the details also from when it was made. The " +
-		"generator catches up on every late frame, and that delay counts. Only what it is behind " +
-		"by when a trial ends, beyond 100 µs, is skipped (forgone ns in the details). The " +
-		"kernel's histogram has 32 buckets per octave: latencies are exact to 3 %%. A percentile " +
-		"is reported only if at least one frame lies beyond it.")
-	r.Note("The common rate, at which latencies are compared, is half of the lowest MRR of a " +
-		"round. Latencies are also compared at half of each forwarder's own NDR, where one with " +
-		"a higher NDR has more to do.")
-	r.Note("Every forwarder has one CPU, and the generator has the other. The Linux bridge has " +
-		"no thread: the kernel's threads that poll the ports (threaded NAPI) do its work, on the " +
-		"forwarder's CPU. For the others, the first half of reception, up to their socket, runs " +
-		"on the generator's CPU; no part of the bridge does.")
-	r.Note("sluice has a wire between its ports and no lossless class: frames are charged, " +
-		"queued and scheduled. The note on how it was started has the rest of its configuration. " +
-		"testpmd (io) and the baseline's library have no queues; the baseline runs the switch's " +
-		"own worker over that library. No forwarder busy-polls in the kernel; DPDK's driver " +
-		"would by default (busy_budget).")
-	r.Note("Open vSwitch is a learning bridge and, unlike a wire, looks up the flow of each "+
-		"frame. One thread of its userspace datapath polls both ports: those of DPDK's AF_XDP "+
-		"driver (%s, without hugepages) or its own AF_XDP ports (%s). Its kernel datapath, which "+
-		"needs the kernel module openvswitch, is not measured.",
-		bed.OpenVSwitchDPDKName, bed.OpenVSwitchAFXDPName)
-	r.Note("%s is sluice with a transmitter that takes turns with the worker on the forwarder's CPU.",
-		bed.VethTransmitter)
-	if v.lossless {
-		r.Note("%s is sluice with all frames in a lossless class. Its sender honours PFC, and "+
-			"offers a third more than sluice forwarded under overload just before. The worker's "+
-			"CPU is overloaded, not a port: lost frames are lost before the worker, in the "+
-			"receive ring, and only frames in the worker's queues make it pause the sender.", vethLossless)
-	}
-	r.Note("In copy mode, the kernel makes an skb of each frame sent: most of a frame's time is "+
-		"the kernel's, for every forwarder (%s, %s). There was no network adapter: nothing here "+
-		"says how fast a forwarder is on one.", metricProgram, metricKernel)
-	if slices.Max(v.lengths) > live.MaxSize {
-		r.Note("The generator in the kernel makes frames of up to %d B. A thread sends longer ones "+
-			"through packet sockets, out of memory that it shares with the kernel. The kernel copies each of them "+
-			"twice on the generator's CPU, up to the forwarder's device, so that the generator is often the "+
-			"bottleneck.", wireLength(live.MaxSize))
-		r.Note("%s is testpmd over packet sockets, since DPDK's AF_XDP driver takes no frames of several buffers.",
-			bed.TestpmdPacketsName)
 	}
 }
 

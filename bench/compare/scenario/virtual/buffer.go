@@ -17,6 +17,7 @@ var Buffer = compare.Scenario{
 	Shows: "buffer size at RFC 8239's point of inflection, and the largest microburst without " +
 		"loss",
 	Peers:  "the configured limits",
+	Page:   "scheduling-and-buffers",
 	Short:  true,
 	OneCPU: true,
 	Run:    runBuffer,
@@ -42,29 +43,10 @@ func runBuffer(ctx context.Context, o compare.Options, r *compare.Report) error 
 	if o.Quick {
 		sizes, senders = []int{64, 1518}, []int{2}
 	}
-	bufferNotes(r)
 	if err := addInflections(ctx, o, r, sizes); err != nil {
 		return err
 	}
 	return addMicrobursts(ctx, o, r, senders)
-}
-
-func bufferNotes(r *compare.Report) {
-	r.Note("The real engines run in virtual time, with lines of 10 Gbit/s. The lossy egress "+
-		"queue is limited to %d cells of %d bytes, including frames that the driver has. A frame "+
-		"occupies whole cells, so the bytes that fit depend on its size: RFC 8239 looks for the "+
-		"size with the highest efficiency.", bufferQueue, sim.CellSize)
-	r.Note("Inflection (RFC 8239, section 3): one port sends to a third at line rate, another at " +
-		"1 %% of it. The latency of the latest frame grows until the first frame is lost, and " +
-		"stays there. The buffer is what the second port has sent up to then.")
-	r.Note("Microburst (RFC 8239, section 4): several ports each send a burst to one, at line " +
-		"rate and without gaps; the result is the most frames, of all ports together, that " +
-		"arrive without loss. When the last frame of N bursts of k frames has arrived, (N-1) k " +
-		"are waiting.")
-	r.Note("The lossless class has no such limit, because the senders are paused instead. It is " +
-		"sent ten times as much.")
-	r.Note("A ratio of 1 means that the buffer is as large as configured. A larger buffer lowers " +
-		"the ratio as much as a smaller one.")
 }
 
 // addInflections measures the buffer by frame size.

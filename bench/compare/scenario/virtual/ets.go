@@ -23,6 +23,7 @@ var ETS = compare.Scenario{
 	Shows: "how priority groups and queues share a port, in the traffic mixes of Huawei's documents and of the " +
 		"kernel's self-test",
 	Peers:  "the shares that the weights specify",
+	Page:   "scheduling-and-buffers",
 	OneCPU: true,
 	Run:    runETS,
 }
@@ -150,7 +151,7 @@ func runETS(ctx context.Context, o compare.Options, r *compare.Report) error {
 		Head:  []string{"mix", "class", "offered", "expected", "measured", "deviation", "lost", "frames lost"},
 	}
 	defer func() { r.Table(t) }()
-	etsNotes(r, length)
+	r.Note("Sources: %s; %s; %s.", etsModules, etsPaper, etsKernel)
 	for _, m := range etsMixes {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -179,15 +180,6 @@ func runETS(ctx context.Context, o compare.Options, r *compare.Report) error {
 		}
 	}
 	return nil
-}
-
-func etsNotes(r *compare.Report, length int64) {
-	r.Note("Each mix runs in virtual time, for %d ms after the queues have filled, on a switch "+
-		"with three ports, configured by the mix's file. Two servers each offer half of each "+
-		"class, in frames of different lengths. The kernel's own criterion is 15 %%, at 10 s.", length/1e6)
-	r.Note("Sources: %s; %s; %s.", etsModules, etsPaper, etsKernel)
-	r.Note("A ratio of 1 means that a share is as expected. A larger share lowers the ratio as " +
-		"much as a smaller one.")
 }
 
 // load returns the configuration of the mix's switch without FIP snooping:

@@ -18,6 +18,7 @@ var Headroom = compare.Scenario{
 	Name:   "headroom",
 	Shows:  "headroom used and computed, by the peer's reaction delay",
 	Peers:  "the formulas of Cisco, DC Farm, 802.1Q Annex O and SONiC",
+	Page:   "scheduling-and-buffers",
 	Short:  true,
 	OneCPU: true,
 	Run:    runHeadroom,
@@ -37,7 +38,6 @@ func headroomMetric(delay int64) string {
 }
 
 func runHeadroom(ctx context.Context, o compare.Options, r *compare.Report) error {
-	headroomNotes(r)
 	if err := addAttacks(ctx, o, r); err != nil {
 		return err
 	}
@@ -45,18 +45,6 @@ func runHeadroom(ctx context.Context, o compare.Options, r *compare.Report) erro
 		return err
 	}
 	return addMethods(ctx, o, r)
-}
-
-func headroomNotes(r *compare.Report) {
-	r.Note("Everything runs in virtual time with the real engines; the same seed gives the same " +
-		"figures.")
-	r.Note("The worst link partner keeps to the standard, knows when each frame will arrive, and " +
-		"chooses the lengths that fill the most cells. Used / computed of 1 means that not a " +
-		"cell is left over; with one longest frame less of headroom, the receiver drops.")
-	r.Note("A switch under siege is a whole switch between hosts, with polls 100 to 500 ns " +
-		"apart. Its TX rings are full before the XOFF, and the sender's lossless frames are of " +
-		"the worst length. Some headroom stays unused, because nothing makes the longest poll " +
-		"coincide with the last bit of a ring.")
 }
 
 // headroomLink is a link of 10 Gbit/s over 100 m of fibre with a peer that responds after delay ns.
