@@ -34,17 +34,9 @@ type soak struct {
 	speed     uint64 // bit/s of every port
 	forwarder *bed.InsideSwitch
 	bed       *bed.Bed
-	sent      []uint64 // by stream, when the load began
-	total     soakPart // from the beginning to the end of the last part
-	part      soakPart // the current part
-}
-
-// soakPart is the result of a part of the run.
-type soakPart struct {
-	lost, disordered, drops int64         // lossless frames; drops are counted by the switch
-	flaps, looks            int           // of the link; readings of the switch's state
-	reloads                 int           // each with a scrape
-	slowest                 time.Duration // longest time to read the state
+	sent      []uint64           // by stream, when the load began
+	total     map[string]float64 // by metric, from the beginning to the end of the last part
+	part      map[string]float64 // of the current part
 }
 
 // Hosts. The first two send more to the third than its line takes; the link of the last one flaps.
@@ -86,19 +78,27 @@ func soakLossless(i int) bool { return soakStreams[i].Priority == bed.LosslessPr
 
 // Metrics.
 const (
+	soakForwarded = "frames received by the hosts"
+	soakPFC       = "PFC frames/s"
+	soakMemory    = "memory besides the buffers"
+	soakOpen      = "open descriptors"
+	soakGrown     = ", last part / first part" // suffix of a metric: last part relative to the first
+	soakGrowth    = 1.1                        // of memory and descriptors: the largest ratio without growth
+
 	soakLost       = "lossless frames lost"
 	soakDisorder   = "lossless frames out of order or twice"
-	soakForwarded  = "frames received by the hosts"
-	soakPFC        = "PFC frames/s"
-	soakMemory     = "memory besides the buffers"
-	soakOpen       = "open descriptors"
 	soakDrops      = "lossless drops counted by the switch"
 	soakSnapshot   = "longest time to read the switch's state"
 	soakFlapsCount = "link flaps"
 	soakReloads    = "reloads and scrapes"
-	soakGrown      = ", last part / first part" // suffix of a metric: last part relative to the first
-	soakGrowth     = 1.1                        // of memory and descriptors: the largest ratio without growth
+	soakLooks      = "looks" // readings of the switch's state
 )
+
+// soakBoth are the metrics that a part and the whole run have.
+var soakBoth = []struct{ metric, unit string }{
+	{soakLost, "frames"}, {soakDisorder, "frames"}, {soakDrops, "frames"}, {soakSnapshot, "ns"}, {soakFlapsCount, ""},
+	{soakReloads, ""},
+}
 
 // inAll returns the name of the whole run's metric for the metric of a part.
 func inAll(metric string) string { return metric + ", whole run" }
@@ -140,9 +140,10 @@ func (s *soak) load(ctx context.Context, r *compare.Report, total time.Duration)
 		}
 	}
 	defer func() { s.addTotal(r) }()
+	s.total = map[string]float64{}
 	part := total / time.Duration(s.Trials)
 	for round := range s.Trials {
-		s.part = soakPart{}
+		s.part = map[string]float64{}
 		from := s.bed.Statistics()
 		if err := s.disturb(ctx, part); err != nil {
 			return err
@@ -171,26 +172,27 @@ func (s *soak) account(now bed.Statistics, end bool) error {
 	if err != nil {
 		return err
 	}
-	before := s.total
-	s.total = soakPart{
-		drops: int64(state.LosslessDrops()), flaps: before.flaps + s.part.flaps, looks: before.looks + s.part.looks,
-		reloads: before.reloads + s.part.reloads,
-		slowest: max(before.slowest, s.part.slowest),
-	}
+	sums := map[string]float64{soakDrops: float64(state.LosslessDrops())}
 	sent := s.bed.Sent()
 	for i, c := range s.bed.OfStreams(now.Hosts) {
 		if !soakLossless(i) {
 			continue
 		}
-		s.total.disordered += int64(c.Reordered + c.Duplicates + c.Stale)
+		sums[soakDisorder] += float64(c.Reordered + c.Duplicates + c.Stale)
+		lost := int64(c.Lost)
 		if end {
-			s.total.lost += int64(sent[i] - s.sent[i] - c.Frames)
-		} else {
-			s.total.lost += int64(c.Lost)
+			lost = int64(sent[i] - s.sent[i] - c.Frames)
 		}
+		sums[soakLost] += float64(lost)
 	}
-	s.part.lost, s.part.disordered, s.part.drops = s.total.lost-before.lost, s.total.disordered-before.disordered,
-		s.total.drops-before.drops
+	for metric, sum := range sums {
+		s.part[metric] = sum - s.total[metric]
+	}
+	longest := max(s.total[soakSnapshot], s.part[soakSnapshot])
+	for metric, value := range s.part {
+		s.total[metric] += value
+	}
+	s.total[soakSnapshot] = longest
 	return nil
 }
 
@@ -198,13 +200,13 @@ func (s *soak) account(now bed.Statistics, end bool) error {
 // reloads while the link is down.
 func (s *soak) disturb(ctx context.Context, d time.Duration) error {
 	end, up, next := time.Now().Add(d), true, time.Now().Add(soakUp)
-	for now := time.Now(); now.Before(end) || !up || s.part.flaps == 0; now = time.Now() {
+	for now := time.Now(); now.Before(end) || !up || s.part[soakFlapsCount] == 0; now = time.Now() {
 		if now.After(next) {
 			if up = !up; up {
 				next = now.Add(soakUp)
 			} else {
 				next = now.Add(soakDown)
-				s.part.flaps++
+				s.part[soakFlapsCount]++
 			}
 			if err := errors.Join(s.setLink(up), s.reload(ctx, !up)); err != nil {
 				return err
@@ -225,8 +227,8 @@ func (s *soak) reload(ctx context.Context, now bool) error {
 	if !now {
 		return nil
 	}
-	n := s.total.reloads + s.part.reloads
-	s.part.reloads++
+	n := int(s.total[soakReloads] + s.part[soakReloads])
+	s.part[soakReloads]++
 	more := fmt.Sprintf("pfc: {quanta: %d}\nforwarding: {ageing: %ds}\n", 60000+n%5000, 200+n%200)
 	return errors.Join(s.forwarder.Reload(ctx, s.bed.Site, more), s.forwarder.Scrape())
 }
@@ -248,8 +250,8 @@ func (s *soak) setLink(up bool) error {
 func (s *soak) state() (*control.State, error) {
 	begin := time.Now()
 	state, err := s.forwarder.Running.State()
-	s.part.looks++
-	s.part.slowest = max(s.part.slowest, time.Since(begin))
+	s.part[soakLooks]++
+	s.part[soakSnapshot] = max(s.part[soakSnapshot], float64(time.Since(begin)))
 	return state, err
 }
 
@@ -272,26 +274,21 @@ func (s *soak) add(r *compare.Report, round int, from, to bed.Statistics) error 
 		control += to.Control[i].PFC - from.Control[i].PFC
 	}
 	seconds := to.At.Sub(from.At).Seconds()
-	detail := map[string]float64{"seconds": seconds, "count": float64(frames), "looks": float64(s.part.looks)}
+	detail := map[string]float64{"seconds": seconds, "count": float64(frames), "looks": s.part[soakLooks]}
 	add := func(metric, unit string, value float64) {
 		r.Add(compare.Trial{Name: s.forwarder.Name(), Metric: metric, Unit: unit, Round: round, Value: value,
 			Detail: detail})
 	}
 	add(soakForwarded, "packets/s", float64(frames)/seconds)
-	add(soakLost, "frames", float64(s.part.lost))
-	add(soakDisorder, "frames", float64(s.part.disordered))
-	add(soakDrops, "frames", float64(s.part.drops))
 	add(soakPFC, "1/s", float64(control)/seconds)
 	add(soakMemory, "MiB", memory/(1<<20))
 	add(soakOpen, "", float64(len(open)))
-	add(soakSnapshot, "ns", float64(s.part.slowest))
-	add(soakFlapsCount, "", float64(s.part.flaps))
-	add(soakReloads, "", float64(s.part.reloads))
-	s.Progress("%s: %.0f packets/s, lost %d, out of order %d, %.0f PFC frames/s, %.0f MiB, %d descriptors, %d "+
-		"flaps, %d reloads, %d looks",
-		compare.OfRounds(round, s.Trials), float64(frames)/seconds, s.part.lost, s.part.disordered,
-		float64(control)/seconds,
-		memory/(1<<20), len(open), s.part.flaps, s.part.reloads, s.part.looks)
+	for _, m := range soakBoth {
+		add(m.metric, m.unit, s.part[m.metric])
+	}
+	s.Progress("%s: %.0f packets/s, lost %.0f, out of order %.0f, %.0f PFC frames/s, %.0f MiB, %d descriptors",
+		compare.OfRounds(round, s.Trials), float64(frames)/seconds, s.part[soakLost], s.part[soakDisorder],
+		float64(control)/seconds, memory/(1<<20), len(open))
 	return nil
 }
 
@@ -305,12 +302,9 @@ func (s *soak) addTotal(r *compare.Report) {
 	add := func(metric, unit string, value float64) {
 		r.Add(compare.Trial{Name: name, Metric: metric, Unit: unit, Round: round, Value: value})
 	}
-	add(inAll(soakLost), "frames", float64(s.total.lost))
-	add(inAll(soakDisorder), "frames", float64(s.total.disordered))
-	add(inAll(soakDrops), "frames", float64(s.total.drops))
-	add(inAll(soakSnapshot), "ns", float64(s.total.slowest))
-	add(inAll(soakFlapsCount), "", float64(s.total.flaps))
-	add(inAll(soakReloads), "", float64(s.total.reloads))
+	for _, m := range soakBoth {
+		add(inAll(m.metric), m.unit, s.total[m.metric])
+	}
 	for _, metric := range []string{soakMemory, soakOpen} {
 		if parts := r.Values(name, metric); len(parts) > 1 {
 			add(metric+soakGrown, "", parts[len(parts)-1]/parts[0])
