@@ -234,8 +234,11 @@ func indent(text string) string {
 	return compare.Verbatim + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+compare.Verbatim)
 }
 
-// NoteSetup notes how a forwarder was started, if it provides that.
+// NoteSetup notes how a forwarder was started, and its version, if it provides them.
 func NoteSetup(r *compare.Report, name string, f Forwarder) {
+	if v, ok := f.(interface{ Version() string }); ok {
+		r.Machine.AddVersion(f.Name(), v.Version())
+	}
 	if s, ok := f.(interface{ Setup() string }); ok && s.Setup() != "" {
 		r.Note("%s was started as: %s", name, s.Setup())
 	}

@@ -52,7 +52,6 @@ func (v *veth) run(ctx context.Context, r *compare.Report) error {
 	v.setDefaults(r)
 	v.announce(r)
 	defer func() {
-		v.addVersions(r)
 		for _, f := range v.forwarders {
 			bed.NoteSetup(r, f.Name(), f)
 		}
@@ -165,61 +164,42 @@ func of(metric string, length int) string { return fmt.Sprintf("%s, %d B", metri
 // wireLength returns a frame's length with its FCS, as shown in reports.
 func wireLength(length int) int { return length + 4 }
 
-// announce requests the ratios.
+// vethRatios are the ratios of two forwarders.
+var vethRatios = []struct {
+	short, metric string
+	better        compare.Better
+	socket        bool // not of the transmitter
+}{
+	{"MRR", metricMRR, compare.Higher, false}, {"NDR", metricNDR, compare.Higher, false},
+	{"PDR", metricPDR, compare.Higher, false},
+	{"p50", latencyMetric(commonLoad, "p50"), compare.Lower, true},
+	{"p99", latencyMetric(commonLoad, "p99"), compare.Lower, true},
+	{"p50_half_NDR", latencyMetric(halfLoad, "p50"), compare.Lower, false},
+	{"p99_half_NDR", latencyMetric(halfLoad, "p99"), compare.Lower, false},
+}
+
+// announce requests the ratios: of the first forwarder and of the transmitter to all others.
 func (v *veth) announce(r *compare.Report) {
 	subject := v.forwarders[0].Name()
+	transmits := slices.ContainsFunc(v.forwarders,
+		func(f bed.Forwarder) bool { return f.Name() == bed.VethTransmitter })
 	for _, length := range v.lengths {
-		v.compareTransmitter(r, length)
-		for _, f := range v.forwarders[1:] {
-			versus := func(short, metric string, b compare.Better) {
-				r.Compare(fmt.Sprintf("vs_%s_%s_%dB", f.Name(), short, wireLength(length)), of(metric, length), subject,
-					f.Name(), b)
+		size := wireLength(length)
+		for _, f := range v.forwarders {
+			for _, c := range vethRatios {
+				if f.Name() != subject {
+					r.Compare(fmt.Sprintf("vs_%s_%s_%dB", f.Name(), c.short, size), of(c.metric, length), subject,
+						f.Name(), c.better)
+				}
+				if transmits && f.Name() != bed.VethTransmitter && !c.socket {
+					r.Compare(fmt.Sprintf("resident_vs_%s_%s_%dB", f.Name(), c.short, size), of(c.metric, length),
+						bed.VethTransmitter, f.Name(), c.better)
+				}
 			}
-			versus("MRR", metricMRR, compare.Higher)
-			versus("NDR", metricNDR, compare.Higher)
-			versus("PDR", metricPDR, compare.Higher)
-			versus("p50", latencyMetric(commonLoad, "p50"), compare.Lower)
-			versus("p99", latencyMetric(commonLoad, "p99"), compare.Lower)
-			versus("p50_half_NDR", latencyMetric(halfLoad, "p50"), compare.Lower)
-			versus("p99_half_NDR", latencyMetric(halfLoad, "p99"), compare.Lower)
 		}
-		r.Limit(fmt.Sprintf("vs_limit_NDR/MRR_0.95_%dB", wireLength(length)), of(metricNDRMRR, length), subject, 0.95,
-			compare.Higher)
-		r.Limit(fmt.Sprintf("vs_limit_p99.99_200us_%dB", wireLength(length)),
-			of(latencyMetric(halfLoad, "p99.99"), length), subject, 200e3, compare.Lower)
-	}
-}
-
-// compareTransmitter compares the transmitter with the peers of sluice's socket, and with the
-// socket.
-func (v *veth) compareTransmitter(r *compare.Report, length int) {
-	if !slices.ContainsFunc(v.forwarders, func(f bed.Forwarder) bool { return f.Name() == bed.VethTransmitter }) {
-		return
-	}
-	for _, f := range v.forwarders {
-		if f.Name() == bed.VethTransmitter {
-			continue
-		}
-		for _, c := range []struct {
-			short, metric string
-			better        compare.Better
-		}{
-			{"MRR", metricMRR, compare.Higher}, {"NDR", metricNDR, compare.Higher}, {"PDR", metricPDR, compare.Higher},
-			{"p50_half_NDR", latencyMetric(halfLoad, "p50"), compare.Lower},
-			{"p99_half_NDR", latencyMetric(halfLoad, "p99"), compare.Lower},
-		} {
-			r.Compare(fmt.Sprintf("resident_vs_%s_%s_%dB", f.Name(), c.short, wireLength(length)), of(c.metric, length),
-				bed.VethTransmitter, f.Name(), c.better)
-		}
-	}
-}
-
-// addVersions adds the versions that forwarders have reported.
-func (v *veth) addVersions(r *compare.Report) {
-	for _, f := range v.forwarders {
-		if v, ok := f.(interface{ Version() string }); ok && v.Version() != "" {
-			r.Machine.Versions[f.Name()] = v.Version()
-		}
+		r.Limit(fmt.Sprintf("vs_limit_NDR/MRR_0.95_%dB", size), of(metricNDRMRR, length), subject, 0.95, compare.Higher)
+		r.Limit(fmt.Sprintf("vs_limit_p99.99_200us_%dB", size), of(latencyMetric(halfLoad, "p99.99"), length), subject,
+			200e3, compare.Lower)
 	}
 }
 
