@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"sluice/bench/compare"
 	"sluice/bench/compare/bed"
 	"sluice/bench/testkit/benchtest"
-	"sluice/internal/config"
 )
 
 func TestMain(m *testing.M) { benchtest.Main(m, bed.RunBaseline) }
@@ -145,110 +143,5 @@ func TestSearchRangeIsTheGenerators(t *testing.T) {
 	v := &veth{Options: compare.Options{Duration: time.Second}}
 	if p := v.search(&bed.Overloaded{Rate: 100, Offered: 700}); p.Max != 700 || p.Min != 1 {
 		t.Errorf("%+v", p)
-	}
-}
-
-// TestBetween has looks with known figures.
-func TestBetween(t *testing.T) {
-	start := time.Now()
-	from := bed.Look{
-		At: start, Frames: bed.Tally{Received: 100, Sent: 1000}, Generator: bed.Thread{Ran: 5, Waited: 5},
-		Forwarder: map[string]bed.Thread{"1": {Ran: 900, Waited: 50}, "2": {Ran: 10, Waited: 1, Program: 7, Kernel: 3}},
-	}
-	threads := map[string]bed.Thread{"1": {Ran: 910, Waited: 80}, "2": {Ran: 100, Waited: 4, Program: 10, Kernel: 90},
-		"3": {Ran: 20, Waited: 7}}
-	for _, c := range []struct {
-		what            string
-		elapsed         time.Duration
-		generator       bed.Thread
-		forwarder       map[string]bed.Thread
-		want            float64
-		program, kernel time.Duration
-	}{
-		{"2 forwards, and waited 3", 100, bed.Thread{Ran: 100, Waited: 6}, threads, 0.03, 3, 87},
-		{"the generator waited 10", 100, bed.Thread{Ran: 95, Waited: 15}, threads, 0.1, 3, 87},
-		{"2 ran for 90 and waits ever since", 1000, bed.Thread{Ran: 995, Waited: 6}, threads, 0.91, 3, 87},
-		{"of the forwarder nothing is known", 100, bed.Thread{Ran: 100, Waited: 6}, nil, 0.01, 0, 0},
-	} {
-		to := bed.Look{At: start.Add(c.elapsed), Frames: bed.Tally{Received: 300, Sent: 2000}, Generator: c.generator,
-			Forwarder: c.forwarder}
-		got, s := bed.Between(from, to), c.elapsed.Seconds()
-		if !benchtest.Near(got.Disturbed, c.want) || !benchtest.Near(got.Rate*s, 200) ||
-			!benchtest.Near(got.Offered*s, 1000) || got.Seconds != s ||
-			got.Program != c.program || got.Kernel != c.kernel {
-			t.Errorf("%s: %+v", c.what, got)
-		}
-	}
-}
-
-// TestTurnsDoNotDisturb: the time that threads sharing a CPU by design wait for each other is not a
-// disturbance.
-func TestTurnsDoNotDisturb(t *testing.T) {
-	const here, there = "CPU 0", "CPU 1"
-	start := time.Now()
-	for _, c := range []struct {
-		what      string
-		threads   []bed.Thread // of the forwarder
-		generator bed.Thread
-		want      float64
-	}{
-		{"one thread", []bed.Thread{{Ran: 97, Waited: 3, CPU: here}}, bed.Thread{Ran: 99, Waited: 1, CPU: there}, 0.03},
-		{"the transmitter waits for the worker, which sleeps meanwhile; others ran for 1",
-			[]bed.Thread{{Ran: 40, Waited: 60, CPU: here}, {Ran: 59, CPU: here}}, bed.Thread{Ran: 100, CPU: there},
-			0.01},
-		{"both wait for others", []bed.Thread{{Ran: 40, Waited: 60, CPU: here}, {Ran: 55, Waited: 2, CPU: here}},
-			bed.Thread{Ran: 100, CPU: there}, 0.05},
-	} {
-		from, to := bed.Look{At: start}, bed.Look{At: start.Add(100), Generator: c.generator,
-			Forwarder: map[string]bed.Thread{}}
-		for i, thread := range c.threads {
-			to.Forwarder[strconv.Itoa(i)] = thread
-		}
-		if got := bed.Between(from, to).Disturbed; !benchtest.Near(got, c.want) {
-			t.Errorf("%s: disturbed for %v, want %v", c.what, got, c.want)
-		}
-	}
-}
-
-// TestFallbackIsTold has a switch report ports served by their sockets.
-func TestFallbackIsTold(t *testing.T) {
-	r := bed.NewTransmitterSluice(bed.VethTransmitter, "", bed.TransmitterConfig)
-	r.Watch("port open")
-	if said := r.Fallback(); said != "" {
-		t.Error(said)
-	}
-	r.Watch("WARN port switched to its socket port=s1")
-	if said := r.Fallback(); !strings.Contains(said, "port=s1") || r.Fallback() != "" {
-		t.Error(said)
-	}
-}
-
-func TestTransmitterConfig(t *testing.T) {
-	site := bed.Site{Devices: []string{"s0", "s1"}, CPU: 1, OtherCPU: 0}
-	c, err := config.Parse("test", []byte(bed.TransmitterConfig(site)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.Transmitter.CPU != site.CPU || !c.SharesCPU(c.Workers) || c.Ports[1].TX != config.TXTransmitter {
-		t.Errorf("%+v", c.Transmitter)
-	}
-}
-
-func TestWireConfig(t *testing.T) {
-	site := bed.Site{Devices: []string{"s0", "s1"}, CPU: 1, MTU: 1500}
-	c, err := config.Parse("test", []byte(bed.WireConfig(site)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	site.MTU = 9000
-	for _, text := range []string{bed.WireConfig(site), bed.LosslessWireConfig(10e9)(site)} {
-		if jumbo, err := config.Parse("test", []byte(text)); err != nil || jumbo.Ports[1].MTU != 9000 ||
-			jumbo.Memory.BufferSize != 4096 || c.Memory.BufferSize != 2048 {
-			t.Errorf("%+v, %v", jumbo, err)
-		}
-	}
-	if len(c.Workers) != 1 || c.Workers[0] != 1 || c.Ports[0].Peer != 1 || c.Ports[1].Peer != 0 ||
-		c.Ports[1].Device != "s1" {
-		t.Errorf("%+v", c)
 	}
 }
