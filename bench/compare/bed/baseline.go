@@ -25,7 +25,7 @@ const (
 	baselineMaxFrame = 1518 // bytes without FCS
 )
 
-// BaselinePort is a pmd.Port over github.com/asavie/xdp v0.3.3, the library that Go programs have
+// baselinePort is a pmd.Port over github.com/asavie/xdp v0.3.3, the library that Go programs have
 // used for AF_XDP. It is the baseline for pmd/afxdp, and no driver for the switch, because the
 // library
 //
@@ -42,10 +42,10 @@ const (
 //   - panics on any unexpected error of sendto, such as that of a device that is gone;
 //   - removes any XDP program that it finds on the device.
 //
-// BaselinePort avoids the search by never asking for free frames. Half of the UMEM receives, and
+// baselinePort avoids the search by never asking for free frames. Half of the UMEM receives, and
 // returns to the fill ring once it is copied; the other half sends, in turn. That is sound because
 // copy mode completes in order. Zero-copy devices need not.
-type BaselinePort struct {
+type baselinePort struct {
 	socket  *xdp.Socket
 	program *xdp.Program
 	index   int // of the device
@@ -59,14 +59,14 @@ type BaselinePort struct {
 	descs  []xdp.Desc           // of the current burst
 }
 
-// OpenBaseline opens queue 0 of a device in the calling thread's network namespace. Frames use
+// openBaseline opens queue 0 of a device in the calling thread's network namespace. Frames use
 // buffers of size bytes, a power of two, in memory.
-func OpenBaseline(device string, memory []byte, size int) (*BaselinePort, error) {
+func openBaseline(device string, memory []byte, size int) (*baselinePort, error) {
 	i, err := net.InterfaceByName(device)
 	if err != nil {
 		return nil, fmt.Errorf("bench: open baseline port %s: %w", device, err)
 	}
-	p := &BaselinePort{
+	p := &baselinePort{
 		index: i.Index, memory: memory, size: uint64(size),
 		empty: make([]uint64, 0, baselineRing),
 		descs: make([]xdp.Desc, 0, baselineRing),
@@ -77,7 +77,7 @@ func OpenBaseline(device string, memory []byte, size int) (*BaselinePort, error)
 	return p, nil
 }
 
-func (p *BaselinePort) open() (err error) {
+func (p *baselinePort) open() (err error) {
 	if p.program, err = xdp.NewProgram(1); err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (p *BaselinePort) open() (err error) {
 }
 
 // Close detaches from the device. The caller owns the port's buffers again.
-func (p *BaselinePort) Close() error {
+func (p *baselinePort) Close() error {
 	var errs []error
 	if p.program != nil {
 		errs = append(errs, p.program.Detach(p.index), p.program.Close())
@@ -112,17 +112,17 @@ func (p *BaselinePort) Close() error {
 }
 
 // Fill implements pmd.Port.
-func (p *BaselinePort) Fill(addrs []uint64) int {
+func (p *baselinePort) Fill(addrs []uint64) int {
 	n := min(len(addrs), cap(p.empty)-len(p.empty))
 	p.empty = append(p.empty, addrs[:n]...)
 	return n
 }
 
 // Waiting implements pmd.Port.
-func (p *BaselinePort) Waiting() int { return p.socket.NumReceived() }
+func (p *baselinePort) Waiting() int { return p.socket.NumReceived() }
 
 // Receive implements pmd.Port.
-func (p *BaselinePort) Receive(burst []pmd.Desc) int {
+func (p *baselinePort) Receive(burst []pmd.Desc) int {
 	descs := p.socket.Receive(min(len(burst), len(p.empty)))
 	for i := range descs {
 		last := len(p.empty) - 1
@@ -137,7 +137,7 @@ func (p *BaselinePort) Receive(burst []pmd.Desc) int {
 }
 
 // Transmit implements pmd.Port.
-func (p *BaselinePort) Transmit(burst []pmd.Desc) int {
+func (p *baselinePort) Transmit(burst []pmd.Desc) int {
 	n := min(len(burst), baselineRing-(p.next-p.oldest), p.socket.NumFreeTxSlots())
 	p.descs = p.descs[:0]
 	for _, b := range burst[:n] {
@@ -155,7 +155,7 @@ func (p *BaselinePort) Transmit(burst []pmd.Desc) int {
 }
 
 // Complete implements pmd.Port.
-func (p *BaselinePort) Complete(addrs []uint64) int {
+func (p *baselinePort) Complete(addrs []uint64) int {
 	n := min(len(addrs), p.socket.NumCompleted())
 	for i := range n {
 		addrs[i] = p.sent[p.oldest%baselineRing]
@@ -167,14 +167,14 @@ func (p *BaselinePort) Complete(addrs []uint64) int {
 
 // Flush implements pmd.Port. Transmit wakes the kernel itself, but one system call sends at most 32
 // frames: the rest needs more calls.
-func (p *BaselinePort) Flush() {
+func (p *baselinePort) Flush() {
 	if p.socket.NumFreeTxSlots() < baselineRing {
 		p.socket.Transmit(nil)
 	}
 }
 
 // Stats implements pmd.Port.
-func (p *BaselinePort) Stats() pmd.Stats {
+func (p *baselinePort) Stats() pmd.Stats {
 	s, err := p.socket.Stats()
 	if err != nil {
 		return pmd.Stats{}
@@ -201,7 +201,7 @@ func RunBaseline(ctx context.Context, devices [2]string, cpu int) (err error) {
 	}
 	plan := &dataplane.Plan{}
 	for i, d := range devices {
-		p, err := OpenBaseline(d, memory.Bytes(), size)
+		p, err := openBaseline(d, memory.Bytes(), size)
 		if err != nil {
 			return err
 		}

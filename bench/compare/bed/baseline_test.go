@@ -196,9 +196,9 @@ func TestBaselineTransmitBound(t *testing.T) {
 	defer c.Close()
 	const frames, size, length = 2 * baselineRing, 2048, 100
 	memory := make([]byte, frames*size)
-	var p *BaselinePort
+	var p *baselinePort
 	err = w.site.Namespace.Do(func() (err error) {
-		p, err = OpenBaseline(w.site.Devices[0], memory, size)
+		p, err = openBaseline(w.site.Devices[0], memory, size)
 		return err
 	})
 	if err != nil {

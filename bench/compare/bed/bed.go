@@ -35,7 +35,7 @@ type Bed struct {
 	Sinks     []*live.Sink // by host
 	generator sender
 	places    []place // of the streams
-	begun     Tally   // see Begin
+	begun     tally   // see Begin
 }
 
 // Params describes a bed. Streams are numbered by their index.
@@ -299,7 +299,7 @@ func (b *Bed) Silence(ctx context.Context) error {
 		if n := b.frames(); n != last {
 			last, since = n, time.Now()
 		}
-		still, all := time.Since(since), b.Count().Since(b.begun)
+		still, all := time.Since(since), b.count().Since(b.begun)
 		if still > silent || still > quiet && all.Sent == all.Received {
 			return nil
 		}

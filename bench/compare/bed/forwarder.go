@@ -59,11 +59,11 @@ func wholeFrames() (int, string) {
 
 // Program is a Forwarder that is a process of one of this project's programs.
 type Program struct {
-	name, Path string
+	name, path string
 	arguments  func(s Site) []string
 	file       func(s Site) string  // text of a configuration file, whose name is the last argument; nil: none
-	Written    string               // name of that file
-	Watch      func(line string)    // gets its output; may be nil
+	written    string               // name of that file
+	watch      func(line string)    // gets its output; may be nil
 	longest    func() (int, string) // see Limited; nil: no limit
 	setup      string               // see Setup
 	process    *Process
@@ -74,7 +74,7 @@ func NewSluice(path string) *Program { return NewSluiceWith("sluice", path, Wire
 
 // NewSluiceWith returns `sluice run` with a configuration for the site.
 func NewSluiceWith(name, path string, config func(s Site) string) *Program {
-	return &Program{name: name, Path: path, arguments: func(Site) []string { return []string{"run", "-c"} },
+	return &Program{name: name, path: path, arguments: func(Site) []string { return []string{"run", "-c"} },
 		file: config}
 }
 
@@ -91,7 +91,7 @@ func NewBaseline(path string) *Program {
 
 // NewProgram returns a program that forwards on the site given by its arguments.
 func NewProgram(name, path string, arguments func(s Site) []string) *Program {
-	return &Program{name: name, Path: path, arguments: arguments}
+	return &Program{name: name, path: path, arguments: arguments}
 }
 
 // WireConfig is a configuration of sluice: a wire between ports without shapers and pauses, with
@@ -108,12 +108,12 @@ memory: {buffers: 8192%s}
 ports:
   - {device: %[2]s, speed: 100G%[5]s}
   - {device: %[3]s, speed: 100G%[5]s}
-%[6]s`, s.CPU, a, b, memory, port, NobodyLooks)
+%[6]s`, s.CPU, a, b, memory, port, nobodyLooks)
 }
 
-// NobodyLooks is the part of a configuration that turns off the control socket and metrics, so that
+// nobodyLooks is the part of a configuration that turns off the control socket and metrics, so that
 // switches can run side by side.
-const NobodyLooks = "control: {socket: none}\nmetrics: {listen: none}\n"
+const nobodyLooks = "control: {socket: none}\nmetrics: {listen: none}\n"
 
 // LosslessWireConfig is WireConfig with all frames lossless and ports of a speed in bit/s, which
 // determines the duration of pauses and the shapers' rate.
@@ -131,7 +131,7 @@ classes:
 ports:
   - {device: %[2]s, speed: %[5]dM%[8]s}
   - {device: %[3]s, speed: %[5]dM%[8]s}
-%[6]s`, s.CPU, a, b, LosslessPriority, speed/1e6, NobodyLooks, memory, port)
+%[6]s`, s.CPU, a, b, LosslessPriority, speed/1e6, nobodyLooks, memory, port)
 	}
 }
 
@@ -161,7 +161,7 @@ func BridgeSpeed(o compare.Options) uint64 {
 // once.
 func (c BridgeConfig) Text(s Site) string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%sworkers: [%d]\nmemory: {buffers: %d}\nclasses:\n", NobodyLooks, s.CPU, BridgeBuffers)
+	fmt.Fprintf(&text, "%sworkers: [%d]\nmemory: {buffers: %d}\nclasses:\n", nobodyLooks, s.CPU, BridgeBuffers)
 	if c.Flow == "off" {
 		fmt.Fprintf(&text, "  - {name: storage, cos: [%d]}\n", LosslessPriority)
 	} else {
@@ -206,16 +206,16 @@ func (p *Program) Longest() (int, string) {
 // Start implements Forwarder.
 func (p *Program) Start(_ context.Context, s Site) (err error) {
 	args := p.arguments(s)
-	p.setup = commandLine(p.Path, args)
+	p.setup = commandLine(p.path, args)
 	if p.file != nil {
 		text := p.file(s)
-		if p.Written, err = writeTemporary(text); err != nil {
+		if p.written, err = writeTemporary(text); err != nil {
 			return fmt.Errorf("bench: write the configuration of %s: %w", p.name, err)
 		}
 		p.setup += " FILE, with this file:\n\n" + indent(text)
-		args = append(args, p.Written)
+		args = append(args, p.written)
 	}
-	if p.process, err = StartProcess(s.Namespace, p.Watch, p.Path, args...); err != nil {
+	if p.process, err = startProcess(s.Namespace, p.watch, p.path, args...); err != nil {
 		return errors.Join(err, p.removeFile())
 	}
 	return nil
@@ -257,7 +257,7 @@ func (p *Program) removeFile() error {
 	if p.file == nil {
 		return nil
 	}
-	return os.Remove(p.Written)
+	return os.Remove(p.written)
 }
 
 // Threads returns the process's threads; see process.threads.

@@ -10,11 +10,11 @@ import (
 // TestFallbackIsTold has a switch report ports served by their sockets.
 func TestFallbackIsTold(t *testing.T) {
 	r := NewTransmitterSluice(VethTransmitter, "", TransmitterConfig)
-	r.Watch("port open")
+	r.watch("port open")
 	if said := r.Fallback(); said != "" {
 		t.Error(said)
 	}
-	r.Watch("WARN port switched to its socket port=s1")
+	r.watch("WARN port switched to its socket port=s1")
 	if said := r.Fallback(); !strings.Contains(said, "port=s1") || r.Fallback() != "" {
 		t.Error(said)
 	}

@@ -53,7 +53,7 @@ func (b *Bed) latencyOnce(ctx context.Context, rate float64, d time.Duration) (*
 	b.generator.SetCatchUp(everything)
 	defer b.generator.SetCatchUp(live.DefaultCatchUp)
 	before, forgone := b.Begin(), b.forgone()
-	from, err := b.FirstLook()
+	from, err := b.firstLook()
 	if err != nil {
 		return nil, err
 	}
@@ -64,24 +64,24 @@ func (b *Bed) latencyOnce(ctx context.Context, rate float64, d time.Duration) (*
 		if err := Pause(ctx, d); err != nil {
 			return nil, err
 		}
-		if b.Count().Sent > before.Sent {
+		if b.count().Sent > before.Sent {
 			break
 		}
 	}
 	putOff := b.forgone() - forgone
 	b.generator.SetCatchUp(live.DefaultCatchUp) // any further delay when the streams stop is given up and counted
-	to, err := b.LastLook()
+	to, err := b.lastLook()
 	if err != nil {
 		return nil, err
 	}
 	if err := b.Silence(ctx); err != nil {
 		return nil, err
 	}
-	all, got := b.Count().Since(before), b.Sinks[b.Streams[0].To].Read().Flows[0]
+	all, got := b.count().Since(before), b.Sinks[b.Streams[0].To].Read().Flows[0]
 	return &Latency{
 		Rate: rate, Seconds: to.At.Sub(from.At).Seconds(), Sent: all.Sent, Lost: all.loss(),
 		Forgone: b.forgone() - forgone, PutOff: putOff,
-		Disturbed: Between(from, to).Disturbed, FromSchedule: got.FromSchedule, FromWire: got.FromWire,
+		Disturbed: between(from, to).Disturbed, FromSchedule: got.FromSchedule, FromWire: got.FromWire,
 	}, nil
 }
 

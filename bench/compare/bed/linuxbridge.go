@@ -108,7 +108,7 @@ type kernelThreads []int
 func (k kernelThreads) read() (map[string]Thread, error) {
 	all := map[string]Thread{}
 	for _, n := range k {
-		t, err := ReadThread(fmt.Sprintf("/proc/%d", n))
+		t, err := readThread(fmt.Sprintf("/proc/%d", n))
 		if err != nil {
 			return nil, err
 		}

@@ -13,7 +13,7 @@ import (
 // Overloaded is a forwarder's behaviour under overload: its maximum receive rate, and the cost.
 type Overloaded struct {
 	Seconds   float64
-	Frames    Tally         // in this time
+	Frames    tally         // in this time
 	Rate      float64       // forwarded, packets/s
 	Offered   float64       // sent by the generator, packets/s
 	Disturbed float64       // share of the time in which the forwarder or the generator had no CPU
@@ -48,7 +48,7 @@ func (b *Bed) Overload(ctx context.Context, rate float64, d, warmUp time.Duratio
 		if err != nil {
 			return best, err
 		}
-		t := Between(from, to)
+		t := between(from, to)
 		if attempt == 1 || best.Rate == 0 || t.Disturbed < best.Disturbed && t.Rate > 0 {
 			best = t
 		}
@@ -63,25 +63,25 @@ func (b *Bed) Overload(ctx context.Context, rate float64, d, warmUp time.Duratio
 	if err := b.Silence(ctx); err != nil {
 		return best, err
 	}
-	best.Lost = b.Count().Since(before).loss()
+	best.Lost = b.count().Since(before).loss()
 	return best, nil
 }
 
-// Tally counts the frames of all streams except hellos: sent, and received at their destination.
-type Tally struct{ Sent, Received uint64 }
+// tally counts the frames of all streams except hellos: sent, and received at their destination.
+type tally struct{ Sent, Received uint64 }
 
 // Begin resets the sinks' counters and returns the tally to subtract from later ones. Call it when
 // no frames are in flight.
-func (b *Bed) Begin() Tally {
+func (b *Bed) Begin() tally {
 	for _, s := range b.Sinks {
 		s.Clear()
 	}
-	b.begun = Tally{Sent: b.Count().Sent}
+	b.begun = tally{Sent: b.count().Sent}
 	return b.begun
 }
 
-// Count returns the frames sent and received so far.
-func (b *Bed) Count() (t Tally) {
+// count returns the frames sent and received so far.
+func (b *Bed) count() (t tally) {
 	sent, received := b.Sent(), b.received()
 	for i, s := range b.Streams {
 		if !s.Hello {
@@ -93,46 +93,46 @@ func (b *Bed) Count() (t Tally) {
 }
 
 // Since returns the difference to an earlier tally.
-func (t Tally) Since(before Tally) Tally {
-	return Tally{t.Sent - before.Sent, t.Received - before.Received}
+func (t tally) Since(before tally) tally {
+	return tally{t.Sent - before.Sent, t.Received - before.Received}
 }
 
 // loss returns the share of frames sent that were not received. Call it when no frames are in
 // flight.
-func (t Tally) loss() float64 {
+func (t tally) loss() float64 {
 	if t.Received >= t.Sent {
 		return 0
 	}
 	return 1 - float64(t.Received)/float64(t.Sent)
 }
 
-// Look is a reading of the counters at one moment.
-type Look struct {
+// look is a reading of the counters at one moment.
+type look struct {
 	At        time.Time
-	Frames    Tally
+	Frames    tally
 	Generator Thread
 	Forwarder map[string]Thread // nil if it does not provide them
 }
 
 // look reads the counters, and then the threads' times.
-func (b *Bed) look() (Look, error) {
+func (b *Bed) look() (look, error) {
 	l := b.glance()
 	return l, b.askThreads(&l)
 }
 
-// FirstLook is the reading before streams start. It reads the counters last: reading the threads'
+// firstLook is the reading before streams start. It reads the counters last: reading the threads'
 // times takes a fraction of a millisecond, in which nothing would be offered.
-func (b *Bed) FirstLook() (Look, error) {
-	var threads Look
+func (b *Bed) firstLook() (look, error) {
+	var threads look
 	err := b.askThreads(&threads)
 	l := b.glance()
 	l.Generator, l.Forwarder = threads.Generator, threads.Forwarder
 	return l, err
 }
 
-// LastLook is the reading with which all streams stop. It stops them before it reads the threads'
+// lastLook is the reading with which all streams stop. It stops them before it reads the threads'
 // times, which takes so long that some frames would be late.
-func (b *Bed) LastLook() (Look, error) {
+func (b *Bed) lastLook() (look, error) {
 	l := b.glance()
 	if err := b.setRates(Stopped); err != nil {
 		return l, err
@@ -141,11 +141,11 @@ func (b *Bed) LastLook() (Look, error) {
 }
 
 // glance reads the counters until a reading is short enough to count as one moment.
-func (b *Bed) glance() (l Look) {
+func (b *Bed) glance() (l look) {
 	const moment, attempts = 50 * time.Microsecond, 100
 	for range attempts {
 		before := time.Now()
-		l.Frames = b.Count()
+		l.Frames = b.count()
 		if l.At = time.Now(); l.At.Sub(before) < moment {
 			break
 		}
@@ -154,7 +154,7 @@ func (b *Bed) glance() (l Look) {
 }
 
 // askThreads reads how long the threads ran.
-func (b *Bed) askThreads(l *Look) (err error) {
+func (b *Bed) askThreads(l *look) (err error) {
 	if p, ok := b.Forwarder.(interface {
 		Threads() (map[string]Thread, error)
 	}); ok {
@@ -167,9 +167,9 @@ func (b *Bed) askThreads(l *Look) (err error) {
 	return err
 }
 
-// Between returns the figures between two looks. Threads that may use only one CPU, including the
+// between returns the figures between two looks. Threads that may use only one CPU, including the
 // generator's, take turns there: the time that they wait for each other is not a disturbance.
-func Between(from, to Look) Overloaded {
+func between(from, to look) Overloaded {
 	elapsed := to.At.Sub(from.At)
 	o := Overloaded{Seconds: elapsed.Seconds()}
 	groups := map[string][]Thread{}

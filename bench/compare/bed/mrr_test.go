@@ -11,8 +11,8 @@ import (
 // TestBetween has looks with known figures.
 func TestBetween(t *testing.T) {
 	start := time.Now()
-	from := Look{
-		At: start, Frames: Tally{Received: 100, Sent: 1000}, Generator: Thread{Ran: 5, Waited: 5},
+	from := look{
+		At: start, Frames: tally{Received: 100, Sent: 1000}, Generator: Thread{Ran: 5, Waited: 5},
 		Forwarder: map[string]Thread{"1": {Ran: 900, Waited: 50}, "2": {Ran: 10, Waited: 1, Program: 7, Kernel: 3}},
 	}
 	threads := map[string]Thread{"1": {Ran: 910, Waited: 80}, "2": {Ran: 100, Waited: 4, Program: 10, Kernel: 90},
@@ -30,9 +30,9 @@ func TestBetween(t *testing.T) {
 		{"2 ran for 90 and waits ever since", 1000, Thread{Ran: 995, Waited: 6}, threads, 0.91, 3, 87},
 		{"of the forwarder nothing is known", 100, Thread{Ran: 100, Waited: 6}, nil, 0.01, 0, 0},
 	} {
-		to := Look{At: start.Add(c.elapsed), Frames: Tally{Received: 300, Sent: 2000}, Generator: c.generator,
+		to := look{At: start.Add(c.elapsed), Frames: tally{Received: 300, Sent: 2000}, Generator: c.generator,
 			Forwarder: c.forwarder}
-		got, s := Between(from, to), c.elapsed.Seconds()
+		got, s := between(from, to), c.elapsed.Seconds()
 		if !benchtest.Near(got.Disturbed, c.want) || !benchtest.Near(got.Rate*s, 200) ||
 			!benchtest.Near(got.Offered*s, 1000) || got.Seconds != s ||
 			got.Program != c.program || got.Kernel != c.kernel {
@@ -59,12 +59,12 @@ func TestTurnsDoNotDisturb(t *testing.T) {
 		{"both wait for others", []Thread{{Ran: 40, Waited: 60, CPU: here}, {Ran: 55, Waited: 2, CPU: here}},
 			Thread{Ran: 100, CPU: there}, 0.05},
 	} {
-		from, to := Look{At: start}, Look{At: start.Add(100), Generator: c.generator,
+		from, to := look{At: start}, look{At: start.Add(100), Generator: c.generator,
 			Forwarder: map[string]Thread{}}
 		for i, thread := range c.threads {
 			to.Forwarder[strconv.Itoa(i)] = thread
 		}
-		if got := Between(from, to).Disturbed; !benchtest.Near(got, c.want) {
+		if got := between(from, to).Disturbed; !benchtest.Near(got, c.want) {
 			t.Errorf("%s: disturbed for %v, want %v", c.what, got, c.want)
 		}
 	}

@@ -94,7 +94,7 @@ func (b *Bed) observeOnce(ctx context.Context, rates []float64, settle, d time.D
 	if err := b.Silence(ctx); err != nil {
 		return o, err
 	}
-	o.Seconds, o.Disturbed = to.At.Sub(from.At).Seconds(), Between(begin, end).Disturbed
+	o.Seconds, o.Disturbed = to.At.Sub(from.At).Seconds(), between(begin, end).Disturbed
 	sent, received := b.Sent(), b.received()
 	first, last := b.OfStreams(from.Hosts), b.OfStreams(to.Hosts)
 	for i, r := range received {

@@ -61,7 +61,7 @@ func testLength(t *testing.T, f Forwarder, length int) {
 	if err := errors.Join(Pause(t.Context(), 300*time.Millisecond), b.Silence(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	if n := b.Count().Since(begun); n.Sent < 10 || n.Received != n.Sent {
+	if n := b.count().Since(begun); n.Sent < 10 || n.Received != n.Sent {
 		t.Errorf("%d B: %d of %d frames arrived", length, n.Received, n.Sent)
 	}
 	for i, c := range b.received() {

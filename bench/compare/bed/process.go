@@ -25,22 +25,22 @@ import (
 type Process struct {
 	cmd    *exec.Cmd
 	output lines
-	Exited chan struct{}
+	exited chan struct{}
 	err    error // how it ended; written before exited is closed
 }
 
-// StartProcess starts a program inside a namespace, or in that of this process if n is nil. Each
+// startProcess starts a program inside a namespace, or in that of this process if n is nil. Each
 // line of its output goes to watch, in order, on a separate goroutine.
-func StartProcess(n *netns.Namespace, watch func(line string), path string, args ...string) (*Process, error) {
+func startProcess(n *netns.Namespace, watch func(line string), path string, args ...string) (*Process, error) {
 	return startCommand(n, watch, anyCPU, exec.Command(path, args...))
 }
 
 // anyCPU is for a process that may use all CPUs of this one.
 const anyCPU = -1
 
-// startCommand is StartProcess for a prepared command. Its threads start on one CPU, or on any.
+// startCommand is startProcess for a prepared command. Its threads start on one CPU, or on any.
 func startCommand(n *netns.Namespace, watch func(line string), cpu int, cmd *exec.Cmd) (*Process, error) {
-	p := &Process{cmd: cmd, Exited: make(chan struct{}), output: lines{watch: watch}}
+	p := &Process{cmd: cmd, exited: make(chan struct{}), output: lines{watch: watch}}
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	p.cmd.WaitDelay = stopLimit
 	// The process spins on a CPU, so it must not outlive this one, however this one ends. The
@@ -56,7 +56,7 @@ func startCommand(n *netns.Namespace, watch func(line string), cpu int, cmd *exe
 		started <- err
 		if err == nil {
 			p.err = p.cmd.Wait()
-			close(p.Exited)
+			close(p.exited)
 		}
 	}()
 	if err := <-started; err != nil {
@@ -90,8 +90,8 @@ func (p *Process) await(ctx context.Context, ready <-chan struct{}) error {
 	select {
 	case <-ready:
 		return nil
-	case <-p.Exited:
-		return p.Ended()
+	case <-p.exited:
+		return p.ended()
 	case <-ctx.Done():
 		return errors.Join(fmt.Errorf("bench: %s did not become ready: %w", p.cmd.Path, ctx.Err()), p.Stop())
 	}
@@ -100,12 +100,12 @@ func (p *Process) await(ctx context.Context, ready <-chan struct{}) error {
 // wait waits for the process to exit, and stops it early if ctx is done.
 func (p *Process) wait(ctx context.Context) error {
 	select {
-	case <-p.Exited:
+	case <-p.exited:
 	case <-ctx.Done():
 		return errors.Join(ctx.Err(), p.Stop())
 	}
 	if p.err != nil {
-		return p.Ended()
+		return p.ended()
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func (p *Process) wait(ctx context.Context) error {
 // running reports whether the process has not ended.
 func (p *Process) running() bool {
 	select {
-	case <-p.Exited:
+	case <-p.exited:
 		return false
 	default:
 		return true
@@ -124,15 +124,15 @@ func (p *Process) running() bool {
 // killed.
 func (p *Process) Stop() error {
 	if !p.running() {
-		return p.Ended()
+		return p.ended()
 	}
 	_ = p.cmd.Process.Signal(os.Interrupt) // fails if it has just ended
 	select {
-	case <-p.Exited:
+	case <-p.exited:
 		return nil
 	case <-time.After(stopLimit):
 		_ = p.cmd.Process.Kill() // as above
-		<-p.Exited
+		<-p.exited
 		return fmt.Errorf("bench: %s was killed: it had not exited %v after an interrupt", p.cmd.Path, stopLimit)
 	}
 }
@@ -147,8 +147,8 @@ type Thread struct {
 	CPU string
 }
 
-// ReadThread reads a thread's times from its directory in /proc.
-func ReadThread(directory string) (t Thread, err error) {
+// readThread reads a thread's times from its directory in /proc.
+func readThread(directory string) (t Thread, err error) {
 	if t.Ran, t.Waited, err = thread.Spent(directory); err != nil {
 		return t, fmt.Errorf("bench: %w", err)
 	}
@@ -177,7 +177,7 @@ func (p *Process) threads() (map[string]Thread, error) {
 	}
 	all := map[string]Thread{}
 	for _, d := range directories {
-		t, err := ReadThread(d)
+		t, err := readThread(d)
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) { // it has just ended
 			continue
 		}
@@ -232,7 +232,7 @@ func inTurns(list []Thread) (all Thread) {
 
 // Ended returns an error for a process that has ended unexpectedly. Call it when the process has
 // ended.
-func (p *Process) Ended() error {
+func (p *Process) ended() error {
 	return fmt.Errorf("bench: %s has exited unexpectedly (%w); its last output:\n%s", p.cmd.Path, p.err,
 		p.output.words())
 }

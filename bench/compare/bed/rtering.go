@@ -52,7 +52,7 @@ func MeasureRTERing(ctx context.Context, cpus [2]int) (figures map[RTERing]float
 		readDPDKVersion(line, &version)
 		reader.Read(line)
 	}
-	p, err := StartProcess(nil, watch, path, "-v", "--no-huge", "--no-shconf", "-m", "64", "--no-pci", "--no-telemetry",
+	p, err := startProcess(nil, watch, path, "-v", "--no-huge", "--no-shconf", "-m", "64", "--no-pci", "--no-telemetry",
 		"--main-lcore=0", cores, "ring_perf_autotest")
 	if err != nil {
 		return nil, "", err

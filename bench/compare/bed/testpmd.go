@@ -146,7 +146,7 @@ func (t *Testpmd) Start(ctx context.Context, s Site) error {
 	args := testpmdArguments("io", devices, s.CPU, s.OtherCPU, t.driver.mbuf(s.MTU))
 	t.setup = commandLine(t.path, args)
 	var err error
-	if t.process, err = StartProcess(s.Namespace, watch, t.path, args...); err != nil {
+	if t.process, err = startProcess(s.Namespace, watch, t.path, args...); err != nil {
 		return err
 	}
 	return t.process.await(ctx, forwarding)
@@ -237,7 +237,7 @@ func (t *Testpmd) MeasureNull(ctx context.Context, mode string, cpu, otherCPU, s
 	}
 	ctx, cancel := context.WithTimeout(ctx, StartLimit+time.Duration(unsettled+samples)*time.Second)
 	defer cancel()
-	p, err := StartProcess(nil, watch, t.path, testpmdArguments(mode, NullDevices, cpu, otherCPU, 0)...)
+	p, err := startProcess(nil, watch, t.path, testpmdArguments(mode, NullDevices, cpu, otherCPU, 0)...)
 	if err != nil {
 		return nil, err
 	}

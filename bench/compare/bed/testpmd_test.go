@@ -60,12 +60,12 @@ func TestTestpmdNull(t *testing.T) {
 
 func TestProcess(t *testing.T) {
 	var seen []string
-	p, err := StartProcess(nil, func(line string) { seen = append(seen, line) }, "/bin/sh", "-c",
+	p, err := startProcess(nil, func(line string) { seen = append(seen, line) }, "/bin/sh", "-c",
 		"echo one; echo two >&2; exit 3")
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-p.Exited
+	<-p.exited
 	if err := p.Stop(); err == nil || !strings.Contains(err.Error(), "exit status 3") ||
 		!strings.Contains(err.Error(), "two") {
 		t.Errorf("a process that exited unexpectedly: %v", err)
@@ -74,7 +74,7 @@ func TestProcess(t *testing.T) {
 		t.Errorf("watched %q", seen)
 	}
 
-	if p, err = StartProcess(nil, nil, "/bin/sleep", "1000"); err != nil {
+	if p, err = startProcess(nil, nil, "/bin/sleep", "1000"); err != nil {
 		t.Fatal(err)
 	}
 	if threads, err := p.threads(); err != nil || len(threads) != 1 {
@@ -86,11 +86,11 @@ func TestProcess(t *testing.T) {
 		t.Errorf("a process that is never ready: %v", err)
 	}
 	select {
-	case <-p.Exited:
+	case <-p.exited:
 	default:
 		t.Error("it still runs")
 	}
-	if _, err := StartProcess(nil, nil, "/nonexistent"); err == nil {
+	if _, err := startProcess(nil, nil, "/nonexistent"); err == nil {
 		t.Error("started a program that is not there")
 	}
 }

@@ -27,7 +27,7 @@ func NewTransmitterSluice(name, path string, config func(s Site) string) *Transm
 	r.longest = func() (int, string) {
 		return transmitter.LongestFrame, "the transmitter sends no longer frames; such ports send through their sockets"
 	}
-	r.Watch = func(line string) {
+	r.watch = func(line string) {
 		// of package control
 		for _, said := range []string{"no transmitter", "sends through its socket", "switched to its socket"} {
 			if strings.Contains(line, said) {
