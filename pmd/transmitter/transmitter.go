@@ -174,9 +174,6 @@ func (t *Transmitter) HandOver() { t.runner.HandOver() }
 // the program and the next.
 func (t *Transmitter) Pauses() bool { return t.runner.Pauses() }
 
-// Times returns how its thread has spent its time.
-func (t *Transmitter) Times() (xdprun.Times, error) { return t.runner.Times() }
-
 // Thread returns the ID of its OS thread.
 func (t *Transmitter) Thread() int { return t.runner.Thread() }
 
