@@ -22,8 +22,7 @@ import (
 // Device is what can be observed of a network device without changing it.
 type Device struct {
 	Unfit      *afxdp.Unfit // why it can't be a port; nil: it can
-	Index      int
-	Kind       string // veth, bond, ...; "device" for hardware
+	Kind       string       // veth, bond, ...; "device" for hardware
 	Driver     string
 	Up         bool // it is set up
 	Carrier    bool
@@ -69,7 +68,7 @@ func lookAt(name string) (*Device, error) {
 	}
 	at := link.Attrs()
 	d := &Device{
-		Unfit: afxdp.Fit(name), Index: at.Index, Kind: link.Type(), MTU: at.MTU, Queues: at.NumRxQueues,
+		Unfit: afxdp.Fit(name), Kind: link.Type(), MTU: at.MTU, Queues: at.NumRxQueues,
 		Up: at.Flags&net.FlagUp != 0, Carrier: at.RawFlags&unix.IFF_LOWER_UP != 0,
 	}
 	tool, err := ethtool.Open()
