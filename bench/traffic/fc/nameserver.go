@@ -9,10 +9,9 @@ import (
 
 // directory is what a VN_Port has registered with the name server.
 type directory struct {
-	types      [32]byte  // FC-4 types, in the order of RFT_ID: words of 32 bits
-	features   [128]byte // of each type, half a byte, in the order of GFF_ID
-	symbol     []byte    // symbolic port name
-	nodeSymbol []byte    // symbolic node name
+	types    [32]byte  // FC-4 types, in the order of RFT_ID: words of 32 bits
+	features [128]byte // of each type, half a byte, in the order of GFF_ID
+	symbol   []byte    // symbolic port name
 }
 
 func (d *directory) has(fc4 byte) bool { return d.types[typeByte(fc4)]>>(fc4%8)&1 == 1 }
@@ -122,8 +121,11 @@ func (x *FCF) register(now int64, from *vnPort, command uint16, arguments []byte
 	case len(arguments) < length:
 		return refusal{ctInvalidSize, noExplanation}
 	}
-	if command == nsRSNNNN {
-		return x.registerNode(from, arguments)
+	if command == nsRSNNNN { // the symbolic name of a node, which no query asks for
+		if fcoe.WWN(binary.BigEndian.Uint64(arguments)) != from.node {
+			return refusal{ctUnable, noNodeName}
+		}
+		return refusal{}
 	}
 	if fcoe.FCID(binary.BigEndian.Uint32(arguments)&0xffffff) != from.id {
 		return refusal{ctUnable, noPortID}
@@ -148,19 +150,6 @@ func (x *FCF) register(now int64, from *vnPort, command uint16, arguments []byte
 	}
 	if d.types != before {
 		x.changed(now, from.id)
-	}
-	return refusal{}
-}
-
-// registerNode takes the symbolic name of a node for all its VN_Ports.
-func (x *FCF) registerNode(from *vnPort, arguments []byte) refusal {
-	if fcoe.WWN(binary.BigEndian.Uint64(arguments)) != from.node {
-		return refusal{ctUnable, noNodeName}
-	}
-	for i := range x.ports {
-		if v := &x.ports[i]; v.up && v.node == from.node {
-			v.directory.nodeSymbol = text(arguments[8:])
-		}
 	}
 	return refusal{}
 }
