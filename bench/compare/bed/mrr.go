@@ -29,10 +29,9 @@ func (o *Overloaded) GeneratorBound() bool { return o.Offered < 1.1*o.Rate }
 
 // Overload sends all streams at a rate, 0 for as fast as the generator can, and counts for d the
 // frames that come through. It returns the first undisturbed attempt, or the least disturbed one.
-func (b *Bed) Overload(ctx context.Context, rate float64, d, warmUp time.Duration, attempts int) (best Overloaded,
-	err error) {
+func (b *Bed) Overload(ctx context.Context, rate float64, d time.Duration, attempts int) (best Overloaded, err error) {
 	before := b.Begin()
-	if err := errors.Join(b.setRates(rate), Pause(ctx, warmUp)); err != nil {
+	if err := errors.Join(b.setRates(rate), Pause(ctx, warmUpTime)); err != nil {
 		return best, err
 	}
 	from, err := b.look()

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// WarmUpTime is how long a forwarder is loaded before measurements.
-const WarmUpTime = 300 * time.Millisecond
+// warmUpTime is how long a forwarder is loaded before measurements.
+const warmUpTime = 300 * time.Millisecond
 
 // WarmUp offers the first stream at a rate before measurements.
 func (b *Bed) WarmUp(ctx context.Context, rate float64) error {
 	b.Begin()
-	return errors.Join(b.SetRate(0, rate), Pause(ctx, WarmUpTime), b.Silence(ctx))
+	return errors.Join(b.SetRate(0, rate), Pause(ctx, warmUpTime), b.Silence(ctx))
 }
 
 // Measure offers a rate for d; see compare.Search.

@@ -294,7 +294,7 @@ func (t *turn) note(format string, args ...any) {
 
 // Measure measures everything but the latency at the common rate.
 func (t *turn) Measure(ctx context.Context) error {
-	over, err := t.bed.Overload(ctx, 0, t.Duration/2, bed.WarmUpTime, t.attempts)
+	over, err := t.bed.Overload(ctx, 0, t.Duration/2, t.attempts)
 	if err != nil {
 		return err
 	}
@@ -384,7 +384,7 @@ func (v *veth) turnLossless(ctx context.Context, r *compare.Report, length, roun
 	if err := b.Start(ctx, f); err != nil {
 		return err
 	}
-	over, err := b.Overload(ctx, bed.LineRate(speed, length), v.Duration/2, bed.WarmUpTime, v.attempts)
+	over, err := b.Overload(ctx, bed.LineRate(speed, length), v.Duration/2, v.attempts)
 	if err != nil {
 		return err
 	}
