@@ -332,6 +332,13 @@ func (p *Port) HeadroomOf(class *Class) int {
 // VLANRange is the VLANs from First to Last, inclusive.
 type VLANRange struct{ First, Last uint16 }
 
+func (r VLANRange) String() string {
+	if r.First == r.Last {
+		return fmt.Sprint(r.First)
+	}
+	return fmt.Sprintf("%d-%d", r.First, r.Last)
+}
+
 // Class returns the class of a CoS, 0 to 7.
 func (c *Config) Class(cos int) *Class {
 	for i := range c.Classes {

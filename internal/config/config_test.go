@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -376,6 +377,32 @@ func checkKeys(t *testing.T, who, text string) {
 	for _, path := range keyPaths("", mapping("the file", fileKeys).schema) {
 		if !has[path] {
 			t.Errorf("%s does not have the key %s", who, path)
+		}
+	}
+}
+
+// TestJSON: the JSON of a Config has every key that it sets, except those that are only another way
+// to write other keys.
+func TestJSON(t *testing.T) {
+	c := mustParse(t, everything)
+	checkJSON(t, c)
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := make(map[string]bool)
+	addPaths(has, "", schema.Node(string(text)))
+	others := []string{"pfc.prio_pfc", "ets.prio_tc", "ets.tc_tsa", "ets.tc_bw", "dcbx.applications.protocol"}
+	for _, path := range keyPaths("", mapping("the file", fileKeys).schema) {
+		if has[path] == slices.Contains(others, path) {
+			t.Errorf("%s: %v\nin:\n%s", path, has[path], text)
+		}
+	}
+	for _, want := range []string{`{"alpha":"1/4","cos":[0],"ecn":false,`, `"buffer_size":"4KiB",`,
+		`"cable":"1500m",`, `{"port":860,"priority":4}`, `"fcfs":["00:11:22:33:44:55"]`, `"fc_map":"0EFC1D"`,
+		`"enodes":["20:00:1b:21:d9:d5:70:01","00:1b:21:d9:d5:71"]`, `"rate":"1.5G"`, `"mac_limit":"none"`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%s is missing in\n%s", want, text)
 		}
 	}
 }

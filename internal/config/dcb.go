@@ -62,6 +62,17 @@ func table[V any](entries int, value codec[V], absent func(number int) V) codec[
 			}
 			*v = values
 			return ok
+		}, plain: func(v *[]V) any {
+			pairs := make(map[int]any)
+			for i := range *v {
+				if one := value.plain(&(*v)[i]); one != nil {
+					pairs[i] = one
+				}
+			}
+			if *v == nil {
+				return nil
+			}
+			return pairs
 		}}
 }
 

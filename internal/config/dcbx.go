@@ -138,7 +138,7 @@ var dcbxKeys = []key[DCBX]{
 	optional("hold", "120s", "how long downstream ports keep what an upstream port gave them after its peer is gone",
 		duration("0s", "3600s"), func(x *DCBX) *time.Duration { return &x.Hold }),
 	optional("applications", "[]", "the priorities of applications, which ports with DCBX tell their peers",
-		list(0, 64, mapping("application", applicationsKeys)), func(x *DCBX) *[]Application { return &x.Applications }),
+		list(0, 64, application()), func(x *DCBX) *[]Application { return &x.Applications }),
 }
 
 var applicationsKeys = []key[Application]{
@@ -157,6 +157,16 @@ var applicationsKeys = []key[Application]{
 		integer[uint16](0, 63), func(a *Application) *uint16 { return &a.keys.dscp }),
 	required("priority", "the priority that hosts use for it",
 		integer[uint8](0, 7), func(a *Application) *uint8 { return &a.Priority }),
+}
+
+// application reads an application, and says it by its number.
+func application() codec[Application] {
+	c := mapping("application", applicationsKeys)
+	c.plain = func(a *Application) any {
+		selector := [...]string{1: "ethertype", 2: "tcp", 3: "udp", 4: "port", 5: "dscp"}[a.Selector]
+		return map[string]any{selector: a.Protocol, "priority": a.Priority}
+	}
+	return c
 }
 
 var portDCBXKeys = []key[PortDCBX]{

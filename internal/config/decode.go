@@ -16,7 +16,7 @@ import (
 	"sluice/internal/text/prose"
 )
 
-// codec reads a value of type V from a node of the file.
+// codec reads a value of type V from a node of the file, and says it as JSON.
 type codec[V any] struct {
 	schema *schema.Schema // describes what is read, for those who write files
 	// read stores the value, or reports what is wrong and returns false. label is what messages
@@ -25,6 +25,9 @@ type codec[V any] struct {
 	// spoil marks the parts of a value as unsound when the value can't be read as a whole; nil if
 	// it has no parts.
 	spoil func(d *decoder, v *V)
+	// plain returns a value in the form of the file, to be marshalled; nil if no file can have it:
+	// it stands for a key that has no effect.
+	plain func(v *V) any
 }
 
 // key is one key of a mapping that becomes a T.
@@ -36,6 +39,7 @@ type key[T any] struct {
 	value    func(of *T) any // pointer to the value
 	read     func(d *decoder, n *yaml.Node, to *T)
 	spoil    func(d *decoder, of *T)
+	plain    func(of *T) any
 }
 
 // required declares a key that must be present. at returns where its value belongs.
@@ -45,6 +49,7 @@ func required[T, V any](name, doc string, c codec[V], at func(*T) *V) key[T] {
 		value: func(of *T) any { return at(of) },
 		read:  func(d *decoder, n *yaml.Node, to *T) { read(d, n, c, name, at(to)) },
 		spoil: func(d *decoder, of *T) { spoil(d, c, at(of)) },
+		plain: func(of *T) any { return c.plain(at(of)) },
 	}
 }
 
@@ -224,6 +229,12 @@ func list[V any](atLeast, atMost int, item codec[V]) codec[[]V] {
 			ok = read(d, content, item, label+" item", &(*v)[i]) && ok
 		}
 		return ok
+	}, plain: func(v *[]V) any {
+		all := make([]any, len(*v))
+		for i := range *v {
+			all[i] = item.plain(&(*v)[i])
+		}
+		return all
 	}}
 }
 
@@ -257,6 +268,17 @@ func mapping[T any](what string, keys []key[T]) codec[T] {
 			for _, k := range keys {
 				k.spoil(d, to)
 			}
+		},
+		plain: func(of *T) any {
+			values := make(map[string]any)
+			for _, k := range keys {
+				if value := k.plain(of); value != nil {
+					values[k.name] = value
+				} else if k.required {
+					return nil
+				}
+			}
+			return values
 		},
 	}
 }

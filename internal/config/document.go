@@ -2,6 +2,7 @@ package config
 
 import (
 	_ "embed"
+	"encoding/json"
 
 	"sluice/internal/config/schema"
 )
@@ -10,6 +11,12 @@ import (
 //
 //go:embed introduction.md
 var introduction string
+
+// MarshalJSON writes the configuration with the keys of a file, each with its value or its default,
+// in the form of a file. Keys that have no effect are missing.
+func (c *Config) MarshalJSON() ([]byte, error) {
+	return json.Marshal(mapping("the file", fileKeys).plain(c))
+}
 
 // described returns the description of the whole file.
 func described() *schema.Schema { return mapping("the file", fileKeys).schema }

@@ -351,5 +351,5 @@ func wire() codec[Wire] {
 		one := read(d, n.Content[0], device(), "device", &v[0])
 		two := read(d, n.Content[1], device(), "device", &v[1])
 		return one && two
-	}}
+	}, plain: func(v *Wire) any { return *v }}
 }

@@ -2,6 +2,8 @@ package config
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/netip"
@@ -40,7 +42,51 @@ func TestRoundTrip(t *testing.T) {
 		if !reflect.DeepEqual(v, want) {
 			t.Fatalf("got  %+v\nwant %+v\nin:\n%s", v, want, text)
 		}
+		checkJSON(t, got)
 	})
+}
+
+// checkJSON checks that the keys of a Config in JSON have, read as those of a file, the values of
+// the Config.
+func checkJSON(t fataler, c *Config) {
+	t.Helper()
+	said, err := json.Marshal(c)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	d := &decoder{source: source{at: make(map[any]position)}, unsound: make(map[any]bool)}
+	again := new(Config)
+	read(d, d.document(said), mapping("the file", fileKeys), "the file", again)
+	checkApplications(d, &again.DCBX)
+	var want, got any
+	repeated, err := json.Marshal(again)
+	if err != nil || len(d.errors) > 0 {
+		t.Fatalf("%v, %v\nin:\n%s", err, d.errors, said)
+	}
+	if err := errors.Join(json.Unmarshal(said, &want), json.Unmarshal(repeated, &got)); err != nil {
+		t.Fatalf("%v", err)
+	}
+	if !contains(got, want) {
+		t.Fatalf("got\n%s\nwant\n%s", repeated, said)
+	}
+}
+
+// contains reports whether a JSON value has all that another one has. It may have the defaults of
+// further keys, as those that have no effect are left out.
+func contains(v, part any) bool {
+	switch part := part.(type) {
+	case map[string]any:
+		of := v.(map[string]any)
+		for key, value := range part {
+			if !contains(of[key], value) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		return slices.EqualFunc(v.([]any), part, contains)
+	}
+	return v == part
 }
 
 func drawConfig(t *rapid.T) Config {

@@ -23,7 +23,7 @@ func single[V any](s scalar.Syntax[V]) codec[V] {
 		}
 		*v = value
 		return true
-	}}
+	}, plain: func(v *V) any { return s.Plain(*v) }}
 }
 
 // The codecs of most keys.
@@ -46,13 +46,13 @@ func integer[V int | uint8 | uint16](lowest, highest V) codec[V] {
 }
 
 // orNone reads what a codec reads, or the word none as zero.
-func orNone[V any](c codec[V]) codec[V] {
+func orNone[V comparable](c codec[V]) codec[V] {
 	var zero V
 	return orWord("none", zero, c)
 }
 
 // orWord reads what a codec reads, or a word as a given value.
-func orWord[V any](text string, value V, c codec[V]) codec[V] {
+func orWord[V comparable](text string, value V, c codec[V]) codec[V] {
 	return codec[V]{schema: schema.Either(c.schema, schema.Word(text)), spoil: c.spoil,
 		read: func(d *decoder, n *yaml.Node, label string, v *V) bool {
 			if n.Kind == yaml.ScalarNode && n.Value == text {
@@ -60,6 +60,11 @@ func orWord[V any](text string, value V, c codec[V]) codec[V] {
 				return true
 			}
 			return c.read(d, n, label, v)
+		}, plain: func(v *V) any {
+			if *v == value {
+				return text
+			}
+			return c.plain(v)
 		}}
 }
 

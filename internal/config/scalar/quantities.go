@@ -48,31 +48,34 @@ func bounded[V any](kind, example, lowest, highest string, in []units.Unit, of f
 // Size reads bytes.
 func Size(lowest, highest string) Syntax[int] {
 	return bounded("size", "160B, 64KB or 2MiB", lowest, highest, units.Sizes,
-		func(bytes uint64) int { return int(bytes) })
+		func(bytes uint64) int { return int(bytes) }).as(units.Size)
 }
 
 // Rate reads bit/s.
 func Rate(lowest, highest string) Syntax[uint64] {
 	return bounded("rate in bit/s", "500M, 2.5G or 10G", lowest, highest, units.Rates,
-		func(rate uint64) uint64 { return rate })
+		func(rate uint64) uint64 { return rate }).as(units.Rate)
 }
 
 // Duration reads a time.
 func Duration(lowest, highest string) Syntax[time.Duration] {
 	return bounded("time", "200ms, 300s or 5min", lowest, highest, units.Times,
-		func(ns uint64) time.Duration { return time.Duration(ns) })
+		func(ns uint64) time.Duration { return time.Duration(ns) }).
+		as(func(d time.Duration) string { return units.Exact(uint64(d), units.Times) })
 }
 
 // Length reads metres.
 func Length(lowest, highest string) Syntax[float64] {
 	return bounded("length", "3m, 100m or 10km", lowest, highest, units.Lengths,
-		func(mm uint64) float64 { return float64(mm) / 1000 })
+		func(mm uint64) float64 { return float64(mm) / 1000 }).
+		as(func(metres float64) string { return units.Exact(uint64(math.Round(metres*1000)), units.Lengths) })
 }
 
 // Percent reads whole percents.
 func Percent(lowest, highest string) Syntax[int] {
 	return bounded("percentage", "60%", lowest, highest, units.Percents,
-		func(percent uint64) int { return int(percent) })
+		func(percent uint64) int { return int(percent) }).
+		as(func(percent int) string { return fmt.Sprintf("%d%%", percent) })
 }
 
 var decimalNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
@@ -97,21 +100,21 @@ func Decimal(lowest, highest float64) Syntax[float64] {
 // Alpha reads the factor of a dynamic limit, in 128ths.
 func Alpha() Syntax[int] {
 	var words []string
-	values := make(map[string]int)
+	values, texts := make(map[string]int), make(map[int]string)
 	for value := 1; value <= 8*cells.AlphaUnit; value *= 2 {
 		word := fmt.Sprint(value / cells.AlphaUnit)
 		if value < cells.AlphaUnit {
 			word = fmt.Sprintf("1/%d", cells.AlphaUnit/value)
 		}
 		words = append(words, word)
-		values[word] = value
+		values[word], texts[value] = value, word
 	}
 	return syntax(schema.OneOf(words), "choose "+strings.Join(words, ", "), func(text string) (int, string) {
 		if value, ok := values[text]; ok {
 			return value, ""
 		}
 		return 0, "is not valid"
-	})
+	}).as(func(value int) string { return texts[value] })
 }
 
 // Integer reads a whole number without a unit.

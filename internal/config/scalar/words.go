@@ -141,7 +141,7 @@ func FCMap() Syntax[uint32] {
 			return 0, "is not an FC-MAP"
 		}
 		return uint32(value), ""
-	})
+	}).as(func(fcMap uint32) string { return fmt.Sprintf("%06X", fcMap) })
 }
 
 // GroupNumber reads the number of a priority group. 8 to 14 are reserved (DCBX of CEE, priority

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -91,6 +92,16 @@ func Rate(rate uint64) string {
 		}
 	}
 	return strconv.FormatFloat(float64(rate)/1e3, 'f', -1, 64) + "K"
+}
+
+// Exact formats a whole number of the base unit with the largest unit of which it is a multiple.
+func Exact(value uint64, units []Unit) string {
+	for _, u := range slices.Backward(units) {
+		if value > 0 && value%u.Factor == 0 {
+			return fmt.Sprintf("%d%s", value/u.Factor, u.Suffix)
+		}
+	}
+	return "0"
 }
 
 // Time formats a time below one minute as the configuration writes it, rounded down to whole

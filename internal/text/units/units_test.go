@@ -54,7 +54,9 @@ func TestWrite(t *testing.T) {
 	for got, want := range map[string]string{
 		Rate(10e9): "10G", Rate(2_500e6): "2.5G", Rate(1500): "1.5K", Time(1500 * time.Nanosecond): "1us",
 		Time(2 * time.Millisecond): "2ms",
-		Size(0):                    "0", Size(2048): "2KiB", Size(64e3): "64KB", Size(160): "160B",
+		Exact(0, Times):            "0", Exact(300e9, Times): "5min", Exact(1342156, Times): "1342156ns",
+		Exact(100e3, Lengths): "100m", Exact(60, Percents): "60%",
+		Size(0): "0", Size(2048): "2KiB", Size(64e3): "64KB", Size(160): "160B",
 	} {
 		if got != want {
 			t.Errorf("%s, want %s", got, want)
