@@ -348,11 +348,29 @@ func (f *fabric) open(port string) {
 }
 
 // TestFCoEReload: a reload keeps the sessions that fit it, one that is refused keeps all of them,
-// and one that turns snooping off and on again ends them.
+// and one that turns snooping off and on again ends them. A preview says so before, and ends none.
 func TestFCoEReload(t *testing.T) {
 	f := newFabric(t)
 	f.logIn(1)
-	reload := func(text string) error { return f.Reload(t.Context(), configtest.Parse(t, text)) }
+	reload := func(text string) error {
+		p, err := f.Preview(t.Context(), configtest.Parse(t, text))
+		before := f.fcoe()
+		if same := f.Reload(t.Context(), configtest.Parse(t, text)); (err == nil) != (same == nil) || err != nil {
+			return same
+		}
+		ending, left := 0, f.fcoe()
+		for _, e := range p.Ending {
+			ending += e.Sessions
+		}
+		if left == nil {
+			left = new(state.FCoE)
+		}
+		if before == nil && (p.Sessions != nil || ending > 0 || len(p.Changes) != 2) ||
+			before != nil && (len(before.Sessions) != *p.Sessions || *p.Sessions-ending != len(left.Sessions)) {
+			t.Errorf("%s: before %+v, then %+v; in the preview %+v", text, before, left, p)
+		}
+		return nil
+	}
 	for _, text := range []string{
 		fabricText("", ""),
 		fabricText(", fcoe: {max_sessions: 1}", ""),

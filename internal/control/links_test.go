@@ -159,6 +159,11 @@ func TestReloadThatALinkDoesNotFit(t *testing.T) {
 	if err := y.order(t.Context(), func() error { y.asked = watch; return nil }); err != nil {
 		t.Fatal(err)
 	}
+	p, err := y.Preview(t.Context(), configtest.Parse(t, less))
+	if err != nil || len(p.Changes) != 1 || !strings.HasPrefix(p.Changes[0], "holds port port1 down") ||
+		!y.state().Ports[0].Up {
+		t.Errorf("the preview says %+v, %v; port1 is up: %v", p, err, y.state().Ports[0].Up)
+	}
 	if err := y.Reload(t.Context(), configtest.Parse(t, less)); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +172,7 @@ func TestReloadThatALinkDoesNotFit(t *testing.T) {
 		t.Errorf("port1 up: %v, port2 up: %v, %+v", s.Ports[0].Up, s.Ports[1].Up, s.Config)
 	}
 	var config *config.Error
-	err := y.Reload(t.Context(), configtest.Parse(t, strings.Replace(less, "buffers: 2048", "buffers: 4096", 1)))
+	err = y.Reload(t.Context(), configtest.Parse(t, strings.Replace(less, "buffers: 2048", "buffers: 4096", 1)))
 	if !errors.As(err, &config) || !strings.Contains(err.Error(), "memory.buffers can't change") {
 		t.Errorf("a file at fault: %v", err)
 	}

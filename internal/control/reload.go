@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/internal/dataplane/bridge"
+	"sluice/internal/fcoe/snoop"
 )
 
 // Reload changes over to another configuration while frames are forwarded. It returns nil when all
@@ -25,20 +27,11 @@ func (s *Switch) Reload(ctx context.Context, next *config.Config) error {
 }
 
 func (s *Switch) reload(file *config.Config) error {
-	f, err := s.fit(file)
+	f, _, err := s.admit(file)
 	if err != nil {
 		return err
 	}
-	if err := s.fsb.Check(FCoEParams(f.config)); err != nil {
-		return err
-	}
 	s.lookForDevices(f.config)
-	if err := checkDevices(f.config); err != nil {
-		return err
-	}
-	if err := s.checkOpen(f.config); err != nil {
-		return err
-	}
 	came, err := s.change(f)
 	if err != nil {
 		return err
@@ -66,21 +59,25 @@ func (s *Switch) reload(file *config.Config) error {
 	return s.bringUpAll()
 }
 
+// admit fits a file to the links, and finds the FCoE sessions that end with it. It fails if the
+// switch can't change over to the file.
+func (s *Switch) admit(file *config.Config) (f fitting, ending []snoop.Ending, err error) {
+	if f, err = s.fit(file); err != nil {
+		return f, nil, err
+	}
+	if ending, err = s.fsb.Ending(FCoEParams(f.config), f.misfits); err != nil {
+		return f, nil, err
+	}
+	return f, ending, cmp.Or(checkDevices(f.config), s.checkOpen(f.config))
+}
+
 // change changes over to a configuration that may follow the running one. It returns the ports that
 // were added.
 func (s *Switch) change(f fitting) (came []*port, err error) {
 	s.changing = true
 	defer func() { s.changing = false }()
 	next := f.config
-	numbers, err := s.numbersOf(next)
-	if err != nil {
-		return nil, err
-	}
-	p, err := s.paramsOf(next)
-	if err != nil {
-		return nil, err
-	}
-	generation, err := s.plane.Prepare(s.arrange(p, numbers))
+	numbers, generation, err := s.prepare(next)
 	if err != nil {
 		return nil, err
 	}
@@ -97,6 +94,20 @@ func (s *Switch) change(f fitting) (came []*port, err error) {
 	s.running.Store(&running{next, s.ports})
 	s.countOffAnew()
 	return came, nil
+}
+
+// prepare returns what a change to a configuration needs: the numbers of its ports, and what the
+// workers run.
+func (s *Switch) prepare(next *config.Config) (numbers []int, g *dataplane.Generation, err error) {
+	if numbers, err = s.numbersOf(next); err != nil {
+		return nil, nil, err
+	}
+	p, err := s.paramsOf(next)
+	if err != nil {
+		return nil, nil, err
+	}
+	g, err = s.plane.Prepare(s.arrange(p, numbers))
+	return numbers, g, err
 }
 
 // holdDown marks these devices as without a link in the next plan.
@@ -189,7 +200,10 @@ func (s *Switch) arrange(p dataplane.Params, numbers []int) dataplane.Params {
 // dismiss removes the ports that a configuration no longer has. If it fails, they stay, and are no
 // longer held.
 func (s *Switch) dismiss(next *config.Config) (err error) {
-	var leaving []*port
+	leaving := s.leaving(next)
+	if len(leaving) == 0 {
+		return nil
+	}
 	defer func() {
 		if err == nil || errors.Is(err, errStuck) {
 			return
@@ -199,14 +213,8 @@ func (s *Switch) dismiss(next *config.Config) (err error) {
 		}
 		err = errors.Join(err, s.publish())
 	}()
-	for _, p := range s.ports {
-		if !slices.ContainsFunc(next.Ports, func(c config.Port) bool { return c.Device == p.Device }) {
-			p.leaving = true
-			leaving = append(leaving, p)
-		}
-	}
-	if len(leaving) == 0 {
-		return nil
+	for _, p := range leaving {
+		p.leaving = true
 	}
 	if err := s.hold(time.Now().Add(drainTimeout)); err != nil {
 		return err
@@ -225,6 +233,16 @@ func (s *Switch) dismiss(next *config.Config) (err error) {
 	}
 	s.reportStorms() // storms and losses, for the last time for the ports that leave
 	return nil
+}
+
+// leaving returns the ports that a configuration no longer has.
+func (s *Switch) leaving(next *config.Config) (all []*port) {
+	for _, p := range s.ports {
+		if !slices.ContainsFunc(next.Ports, func(c config.Port) bool { return c.Device == p.Device }) {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // take makes the ports those of a configuration, and returns the new ones.

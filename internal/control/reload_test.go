@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -147,8 +148,8 @@ func TestPortsThatNeedARestart(t *testing.T) {
 	}
 }
 
-// TestReloadRefuses: keys that can't change are refused by name, and nothing of that configuration
-// is applied.
+// TestReloadRefuses: keys that can't change are refused by name, in a preview as well, and nothing
+// of that configuration is applied.
 func TestReloadRefuses(t *testing.T) {
 	y := newYard(t, config.WatchdogAlert, detection)
 	before := y.Config()
@@ -171,6 +172,9 @@ func TestReloadRefuses(t *testing.T) {
 	} {
 		text := strings.Replace(reloadText(100, port2Text), c.old, c.new, 1)
 		err := y.Reload(context.Background(), configtest.Parse(t, text))
+		if p, same := y.Preview(t.Context(), configtest.Parse(t, text)); same == nil || same.Error() != err.Error() {
+			t.Errorf("%s: %v, but in the preview %+v, %v", c.new, err, p, same)
+		}
 		var one *config.Error
 		if !errors.As(err, &one) {
 			t.Errorf("%s: %v, which is no error about a key", c.new, err)
@@ -181,6 +185,11 @@ func TestReloadRefuses(t *testing.T) {
 				t.Errorf("%s: %v: does not say %q", c.new, err, word)
 			}
 		}
+	}
+	text := strings.Replace(reloadText(8, port2Text), "port1", "port3", 1)
+	p, err := y.Preview(t.Context(), configtest.Parse(t, text))
+	if err != nil || !reflect.DeepEqual(p, &Preview{Changes: []string{"adds port port3", "removes port port1"}}) {
+		t.Errorf("the preview says %+v, %v", p, err)
 	}
 	if y.Config() != before {
 		t.Error("the configuration is another")

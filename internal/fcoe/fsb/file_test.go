@@ -276,7 +276,7 @@ func TestReload(t *testing.T) {
 	r.logInAt("b", 2)
 	bad := params()
 	bad.Instances[0].AgeTenths = 7
-	if r.Check(bad) == nil || r.Configure(r.now, bad) == nil {
+	if _, err := r.Ending(bad, nil); err == nil || r.Configure(r.now, bad) == nil {
 		t.Fatal("bad parameters are taken")
 	}
 	p := params()

@@ -67,10 +67,10 @@ func New(log *slog.Logger, plane Plane, refuse func(f *punt.Frame, why string)) 
 	return &Bridge{log: log, plane: plane, refuse: refuse, system: snoop.New(log)}
 }
 
-// Check says why Configure would refuse parameters.
-func (b *Bridge) Check(p snoop.Params) error {
-	_, err := b.system.Ending(p)
-	return err
+// Ending returns which sessions end with a Configure and with the links of ports that go down, or
+// why Configure would refuse the parameters.
+func (b *Bridge) Ending(p snoop.Params, down []string) ([]snoop.Ending, error) {
+	return b.system.Ending(p, down...)
 }
 
 // Configure changes over to other parameters, and logs how many sessions that ends. An error

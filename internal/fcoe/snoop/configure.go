@@ -49,8 +49,9 @@ type Ending struct {
 	Why      string `json:"why"`
 }
 
-// Ending returns the virtual links that Configure would end, without changing anything.
-func (s *System) Ending(p Params) (all []Ending, err error) {
+// Ending returns the virtual links that Configure would end, without changing anything, and those
+// that end because the links of some ports go down.
+func (s *System) Ending(p Params, down ...string) (all []Ending, err error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	next, err := newSetup(p)
@@ -59,6 +60,11 @@ func (s *System) Ending(p Params) (all []Ending, err error) {
 	}
 	for _, l := range sorted(s.links, compareLinks) {
 		why := next.misfitLink(l)
+		for _, p := range []*port{l.enode.port, l.enode.fcf.port} {
+			if why == "" && slices.Contains(down, p.Name) {
+				why = fmt.Sprintf("the link of port %s goes down", p.Name)
+			}
+		}
 		at := slices.IndexFunc(all, func(e Ending) bool { return e.Why == why })
 		switch {
 		case why == "":

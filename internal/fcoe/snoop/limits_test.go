@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -243,6 +244,28 @@ func TestConfigure(t *testing.T) {
 				t.Error("the serial has changed")
 			}
 		})
+	}
+}
+
+// TestEndingOfLinks: the sessions of ports whose links go down end, and for another reason if there
+// is one.
+func TestEndingOfLinks(t *testing.T) {
+	b := loggedIn(t)
+	fewer := params()
+	fewer.Ports = fewer.Ports[1:]
+	for _, test := range []struct {
+		p    Params
+		down string
+		want []Ending
+	}{
+		{params(), "e2", nil},
+		{params(), "e1", []Ending{{2, "the link of port e1 goes down"}}},
+		{params(), "f1", []Ending{{2, "the link of port f1 goes down"}}},
+		{fewer, "f1", []Ending{{2, "port e1 is removed"}}},
+	} {
+		if got, err := b.Ending(test.p, test.down); !slices.Equal(got, test.want) || err != nil {
+			t.Errorf("%s: %+v, %v, want %+v", test.down, got, err, test.want)
+		}
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
-
+	"sluice/internal/control"
 	"sluice/internal/state"
 )
 
@@ -79,12 +79,7 @@ func Dial(socket string) *Client {
 // State returns the state of the switch. The path has the version of the state's schema, so that a
 // program never reads numbers in other units than it expects.
 func (c *Client) State(ctx context.Context) (*state.Switch, error) {
-	s, err := ask[state.Switch](ctx, c, http.MethodGet, "/v4/state", nil)
-	if refused := (*Refusal)(nil); errors.As(err, &refused) && refused.Status == http.StatusNotFound {
-		return nil, fmt.Errorf("the switch at %s and this program are different versions of sluice: use the program "+
-			"that the switch runs, or restart the switch with this one", c.socket)
-	}
-	return s, err
+	return ask[state.Switch](ctx, c, http.MethodGet, "/v4/state", nil)
 }
 
 // FDB returns the FDB entries, by VLAN and address.
@@ -108,6 +103,12 @@ func (c *Client) Reload(ctx context.Context) (*state.Configuration, error) {
 	return ask[state.Configuration](ctx, c, http.MethodPost, "/v1/reload", nil)
 }
 
+// Preview returns what a reload would change if the configuration file had this text. Its error is
+// that of Reload.
+func (c *Client) Preview(ctx context.Context, text []byte) (*control.Preview, error) {
+	return ask[control.Preview](ctx, c, http.MethodPost, "/v1/reload/preview", File{Text: string(text)})
+}
+
 // ask makes a call and returns its answer, decoded.
 func ask[Answer any](ctx context.Context, c *Client, method, path string, order any) (*Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Patience)
@@ -127,6 +128,10 @@ func ask[Answer any](ctx context.Context, c *Client, method, path string, order 
 	}
 	defer response.Body.Close()
 	answer := json.NewDecoder(io.LimitReader(response.Body, maxAnswer))
+	if response.StatusCode == http.StatusNotFound {
+		return nil, fmt.Errorf("the switch at %s and this program are different versions of sluice: use the program "+
+			"that the switch runs, or restart the switch with this one", c.socket)
+	}
 	if response.StatusCode >= http.StatusBadRequest {
 		return nil, refusalOf(response.StatusCode, answer)
 	}

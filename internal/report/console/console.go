@@ -7,6 +7,7 @@
 //	GET  /v2/fdb                 []state.FDBEntry
 //	GET  /v1/config              a File
 //	POST /v1/reload              the switch reads its file again; answers with a state.Configuration
+//	POST /v1/reload/preview      a File; answers with a control.Preview of its reload
 //	POST /v1/watermarks/clear    answers with a Cleared, as the next two do
 //	POST /v1/counters/clear
 //	POST /v2/fdb/clear           an FDBOrder
@@ -19,7 +20,7 @@
 // Failures have a status of 400 or above and the body {"error": "…"}.
 package console
 
-// File is the configuration file as it was when the switch loaded it.
+// File is the configuration file as it was when the switch loaded it, or as it could be.
 type File struct {
 	File string `json:"file"`
 	Text string `json:"text"`

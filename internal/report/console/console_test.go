@@ -97,6 +97,11 @@ func (f *fake) Reload(ctx context.Context, next *config.Config) error {
 	return f.refusal
 }
 
+func (f *fake) Preview(_ context.Context, next *config.Config) (*control.Preview, error) {
+	_, text := next.Source()
+	return &control.Preview{Changes: []string{string(text)}}, f.refusal
+}
+
 func (f *fake) Override(_ context.Context, device string, priorities uint8, on bool) error {
 	f.lock.Lock()
 	defer f.lock.Unlock()
@@ -391,6 +396,30 @@ func TestReload(t *testing.T) {
 	if k := r.Configuration; k.Generation != 2 || k.Reloads != 3 || k.Error != d.refusal.Error() ||
 		!k.LoadedAt.Equal(loaded.LoadedAt) || !k.TriedAt.After(k.LoadedAt) {
 		t.Errorf("%+v", k)
+	}
+}
+
+// TestPreview: a text that is not in the file reaches the switch, however long it is; errors name
+// the file.
+func TestPreview(t *testing.T) {
+	d := newDesk(t, "").open()
+	long := ports + strings.Repeat("#\"", (config.MaxFileSize-len(ports))/2)
+	p, err := d.client.Preview(t.Context(), []byte(long))
+	if err != nil || len(p.Changes) != 1 || p.Changes[0] != long || d.config.Watchdog.Action == config.WatchdogDrop {
+		t.Errorf("%+v, %v", p, err)
+	}
+	var refusal *Refusal
+	if _, err := d.client.Preview(t.Context(), []byte(ports+"watchdog: {acton: drop}\n")); !errors.As(err, &refusal) ||
+		!refusal.Configuration || !strings.Contains(err.Error(), d.file+":2:12: ") {
+		t.Errorf("a text with a mistake: %v", err)
+	}
+	d.refusal = errors.New("a worker does not run")
+	if _, err := d.client.Preview(t.Context(), []byte(ports)); !errors.As(err, &refusal) || refusal.Configuration ||
+		err.Error() != d.refusal.Error() {
+		t.Errorf("a switch that can't: %v", err)
+	}
+	if r, err := d.client.State(t.Context()); err != nil || r.Configuration.Reloads != 0 {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 

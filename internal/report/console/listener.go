@@ -76,7 +76,8 @@ func (s *Server) onlyLook(all *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := all.Handler(r); r.Method != http.MethodGet || !strings.HasPrefix(pattern, "GET ") {
 			s.answer(w, http.StatusForbidden, refusal{Error: "viewers have read-only access: " +
-				"captures, and commands that change something, need root or a member of control.group"})
+				"captures, previews of a reload, and commands that change something, need root or a member of " +
+				"control.group"})
 			return
 		}
 		all.ServeHTTP(w, r)

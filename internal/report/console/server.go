@@ -22,6 +22,7 @@ type Switch interface {
 	FDB(ctx context.Context) ([]state.FDBEntry, error)
 	Config() *config.Config
 	Reload(ctx context.Context, next *config.Config) error
+	Preview(ctx context.Context, next *config.Config) (*control.Preview, error)
 	Override(ctx context.Context, device string, priorities uint8, on bool) error
 	ClearWatermarks(ctx context.Context) error
 	ClearCounters(ctx context.Context) error
@@ -40,8 +41,8 @@ type limits struct {
 var usual = limits{header: time.Second, read: 10 * time.Second, write: 10 * time.Second}
 
 const (
-	maxHeader = 8 << 10  // bytes
-	maxBody   = 64 << 10 // bytes
+	maxHeader = 8 << 10                // bytes
+	maxBody   = 2 * config.MaxFileSize // bytes, more than such a file as JSON
 	// maxTables bounds, per socket, the concurrent answers with the whole FDB: each may have 100 MB
 	// that its client does not read.
 	maxTables = 2
@@ -97,6 +98,7 @@ func (s *Server) routes() *http.ServeMux {
 	mux.Handle("GET /v2/fdb", s.few(maxTables, s.handler(s.fdb)))
 	mux.Handle("GET /v1/config", s.handler(s.configuration))
 	mux.Handle("POST /v1/reload", s.handler(s.changeOver))
+	mux.Handle("POST /v1/reload/preview", s.few(maxTables, s.handler(s.preview)))
 	mux.Handle("POST /v1/watermarks/clear", s.handler(s.clearWatermarks))
 	mux.Handle("POST /v1/counters/clear", s.handler(s.clearCounters))
 	mux.Handle("POST /v2/fdb/clear", s.handler(s.clearFDB))
@@ -234,4 +236,17 @@ func (s *Server) changeOver(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return s.reload.Status(), nil
+}
+
+// preview says what a reload would change if the file had another text.
+func (s *Server) preview(r *http.Request) (any, error) {
+	file, err := readOrder[File](r)
+	if err != nil {
+		return nil, err
+	}
+	next, err := config.Parse(s.reload.Status().File, []byte(file.Text))
+	if err != nil {
+		return nil, err
+	}
+	return s.sw.Preview(r.Context(), next)
 }

@@ -435,7 +435,8 @@ func TestNonsense(t *testing.T) {
 	}
 }
 
-// TestStateOfAnotherVersion calls a switch whose state has another schema.
+// TestStateOfAnotherVersion calls a switch whose state has another schema, and that has no previews
+// of reloads.
 func TestStateOfAnotherVersion(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "socket")
 	l, err := net.Listen("unix", socket)
@@ -446,6 +447,10 @@ func TestStateOfAnotherVersion(t *testing.T) {
 	go func() { _ = server.Serve(l) }()
 	defer server.Close()
 	if _, err := Dial(socket).State(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "different versions") {
+		t.Errorf("%v", err)
+	}
+	if _, err := Dial(socket).Preview(t.Context(), nil); err == nil ||
 		!strings.Contains(err.Error(), "different versions") {
 		t.Errorf("%v", err)
 	}
