@@ -1,16 +1,20 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
-	"sluice/cells"
 	"sluice/internal/config"
+	"sluice/internal/control"
 	"sluice/internal/control/memory"
 	"sluice/internal/control/params"
-	"sluice/internal/state"
+	"sluice/internal/report/console"
+	"sluice/internal/text/prose"
 )
 
 func checkCommand() *cobra.Command {
@@ -30,10 +34,12 @@ A note warns if this machine, or the control group of this process, has too litt
 would refuse to start here. Another one warns if the file is in a directory that holds much else,
 such as /etc: a confined switch can read all of it.
 
-With --running, asks the switch that runs, at the control socket of the file, for its FCoE sessions,
-and notes which of them a reload of this file would end. If no switch answers there, check prints the
-rest and ends with exit code 1.`,
+With --running, asks the switch that runs, at the control socket of the file, what a reload of this
+file would change, and notes it: ports that come, leave or go down, and FCoE sessions that end. If
+the switch would refuse the reload, check prints the rest, and then the errors of reload, with its
+exit code. If no switch answers, it prints the rest and ends with exit code 1.`,
 		Example: `  sluice check -c switch.yaml
+  sluice check -c new.yaml --running            # what a reload would change
   sluice check -c examples/bridge.yaml --json   # for programs`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -45,70 +51,49 @@ rest and ends with exit code 1.`,
 				return err
 			}
 			r := newCheckReport(configuration)
-			r.addParts(configuration)
-			r.addDCBX(configuration)
-			r.addFCoE(configuration)
-			var unasked error // what the file means is printed all the same
+			var refused error // what the file means is printed all the same
 			if running {
-				unasked = r.addEnding(c.Context(), configuration)
+				refused = r.addPreview(c.Context())
 			}
-			r.addMemory(configuration, memory.Read)
+			r.addMemory(memory.Read)
 			r.Notes = append(r.Notes, sharedNotes(configurationDirectories(configuration, file))...)
-			if err := r.print(c.OutOrStdout(), asJSON); err != nil {
-				return err
+			if asJSON {
+				err = writeDocument(c.OutOrStdout(), r)
+			} else {
+				err = r.print(c.OutOrStdout())
 			}
-			return unasked
+			return errors.Join(err, refused)
 		},
 	}
 	configurationFlag(c, &file)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON document")
-	c.Flags().BoolVar(&running, "running", false, "note which FCoE sessions of the running switch a reload would end")
+	c.Flags().BoolVar(&running, "running", false, "ask the running switch what a reload would change")
 	return c
 }
 
-// checkReport is the switch that a configuration describes. Sizes are in bytes, rates in bit/s; 0
-// means none.
+// checkReport is what a configuration means.
 type checkReport struct {
-	OK      bool             `json:"ok"`
-	Ports   []checkedPort    `json:"ports"`
-	ETS     []checkedProfile `json:"ets"` // profiles that ports use
-	QoS     []checkedDomain  `json:"qos"` // domains that ports use
-	Classes []checkedClass   `json:"classes"`
-	Static  []checkedStatic  `json:"static,omitempty"`
-	LLDP    *checkedLLDP     `json:"lldp"` // null: it is off
-	FCoE    *checkedFCoE     `json:"fcoe"` // null: there is no FIP snooping
-	// that ports with DCBX tell their peers
-	Applications []state.Application `json:"applications,omitempty"`
-	Memory       checkedMemory       `json:"memory"`
-	Notes        []string            `json:"notes,omitempty"`
+	OK bool `json:"ok"`
+	// the keys of the file, written as there, with their values or defaults; those without effect
+	// are missing
+	Configuration *config.Config   `json:"configuration"`
+	Ports         []portFigures    `json:"ports"` // in the order of the configuration
+	Memory        memoryFigures    `json:"memory"`
+	Reload        *control.Preview `json:"reload,omitempty"` // with --running, unless it is refused
+	Notes         []string         `json:"notes,omitempty"`
 }
 
-type checkedPort struct {
-	Device      string             `json:"device"`
-	Speed       uint64             `json:"speed"`
-	LinkSpeed   uint64             `json:"link_speed"` // used unless the device reports another rate
-	MTU         int                `json:"mtu"`
-	Parts       int                `json:"parts"` // maximum number of buffers that a frame occupies
-	Link        config.Link        `json:"link"`
-	VLANs       []string           `json:"vlans"`
-	PVID        uint16             `json:"pvid"`
-	ETS         string             `json:"ets"`
-	QoS         string             `json:"qos"`
-	DefaultCoS  uint8              `json:"default_cos"`
-	STag        config.STag        `json:"s_tag"`
-	FlowControl config.FlowControl `json:"flow_control"`
-	Headroom    int                `json:"headroom"` // of lossless classes without a headroom of their own
-	Wire        string             `json:"wire,omitempty"`
-	MACLimit    int                `json:"mac_limit,omitempty"`
-	Storm       checkedStorm       `json:"storm"`
-	Pause       *checkedPause      `json:"pause,omitempty"` // of ports that pause their peers
-	DCBX        *checkedDCBX       `json:"dcbx,omitempty"`  // of ports with DCBX
-	FCoE        *checkedPortFCoE   `json:"fcoe,omitempty"`  // of ports in FCoE VLANs
+// portFigures is what follows from a configuration for a port. Sizes are in bytes.
+type portFigures struct {
+	Device   string        `json:"device"`
+	Parts    int           `json:"parts"`           // maximum number of buffers that a frame occupies
+	Headroom int           `json:"headroom"`        // of lossless classes without a headroom of their own; 0: none
+	Pause    *pauseFigures `json:"pause,omitempty"` // of ports that pause their peers
 }
 
-// checkedPause has the times that keep the lossless classes of a port lossless, in ns at the rate
-// of the link.
-type checkedPause struct {
+// pauseFigures is the times that keep the lossless classes of a port lossless, in ns at the rate of
+// the link.
+type pauseFigures struct {
 	NS          int64 `json:"ns"`            // how long a pause lasts
 	RefreshNS   int64 `json:"refresh_ns"`    // how long after its start a pause is repeated
 	ResponseNS  int64 `json:"response_ns"`   // how much longer than the standard allows it may take to stop the peer
@@ -117,199 +102,106 @@ type checkedPause struct {
 	RingWaitsNS int64 `json:"ring_waits_ns"` // how long the shortest frames may wait in it at line rate
 }
 
-// checkedStorm is in frames a second.
-type checkedStorm struct {
-	Broadcast int `json:"broadcast,omitempty"`
-	Multicast int `json:"multicast,omitempty"`
-	Unknown   int `json:"unknown,omitempty"`
-}
-
-type checkedStatic struct {
-	MAC  string `json:"mac"`
-	VLAN uint16 `json:"vlan"`
-	Port string `json:"port"`
-}
-
-type checkedProfile struct {
-	Name   string         `json:"name"`
-	Ports  []string       `json:"ports"`
-	Groups []checkedGroup `json:"groups"` // strict groups come first
-}
-
-type checkedGroup struct {
-	PG     int            `json:"pg"`
-	Name   string         `json:"name"`
-	Strict bool           `json:"strict"`           // sends before the other groups
-	Weight int            `json:"weight,omitempty"` // percent
-	Inner  config.Inner   `json:"inner"`
-	Rate   uint64         `json:"rate,omitempty"`
-	Burst  int            `json:"burst,omitempty"`
-	Queues []checkedQueue `json:"queues"` // by CoS
-}
-
-type checkedQueue struct {
-	CoS    int     `json:"cos"`
-	Class  string  `json:"class"`
-	Weight int     `json:"weight,omitempty"` // in the group
-	Least  float64 `json:"least,omitempty"`  // percent of what strict groups leave while all queues have frames
-	Rate   uint64  `json:"rate,omitempty"`
-	Burst  int     `json:"burst,omitempty"`
-}
-
-type checkedDomain struct {
-	Name      string         `json:"name"`
-	Ports     []string       `json:"ports"`
-	Trust     config.Trust   `json:"trust"`
-	PCPToCoS  map[string]int `json:"pcp_to_cos"`
-	DSCPToCoS map[string]int `json:"dscp_to_cos"` // others: default_cos
-	CoSToPCP  map[string]int `json:"cos_to_pcp"`
-	CoSToDSCP map[string]int `json:"cos_to_dscp"` // others: unchanged
-}
-
-type checkedClass struct {
-	Name       string       `json:"name"`
-	CoS        []int        `json:"cos"`
-	Lossless   bool         `json:"lossless"`
-	Reserved   int          `json:"reserved"`
-	Share      int          `json:"share,omitempty"`
-	Alpha      float64      `json:"alpha,omitempty"`
-	Headroom   int          `json:"headroom,omitempty"`
-	XON        int          `json:"xon,omitempty"`
-	XONOffset  int          `json:"xon_offset,omitempty"`
-	QueueLimit int          `json:"queue_limit,omitempty"`
-	QueueAlpha float64      `json:"queue_alpha,omitempty"`
-	WRED       *checkedWRED `json:"wred,omitempty"`
-	ECN        bool         `json:"ecn"`
-}
-
-type checkedWRED struct {
-	Min         int `json:"min"`
-	Max         int `json:"max"`
-	Probability int `json:"probability"` // percent
+// memoryFigures is the memory that a switch needs, in bytes, and whether this machine has it now.
+type memoryFigures struct {
+	memory.Need
+	Fits bool `json:"fits"`
 }
 
 func newCheckReport(c *config.Config) *checkReport {
-	r := &checkReport{OK: true}
-	byETS, byQoS := map[string][]string{}, map[string][]string{} // device names, by profile and by domain
+	r := &checkReport{OK: true, Configuration: c}
+	own := func(class config.Class) bool { return class.Lossless && class.Headroom == 0 }
 	for i := range c.Ports {
 		p := &c.Ports[i]
-		byETS[p.ETSName] = append(byETS[p.ETSName], p.Device)
-		byQoS[p.QoSName] = append(byQoS[p.QoSName], p.Device)
-		r.Ports = append(r.Ports, newCheckedPort(c, p))
-	}
-	unused := func(what, name string) {
-		if name != config.DefaultName {
-			r.Notes = append(r.Notes, fmt.Sprintf("no port uses the %s %s", what, name))
+		f := portFigures{Device: p.Device, Parts: p.Parts}
+		if slices.ContainsFunc(c.Classes, own) {
+			f.Headroom = p.Headroom
 		}
-	}
-	for i := range c.ETS {
-		e := &c.ETS[i]
-		if byETS[e.Name] == nil {
-			unused("ets profile", e.Name)
-			continue
+		if p.Pauses() {
+			ring := params.RingSize(c)
+			f.Pause = &pauseFigures{NS: int64(p.PauseTime(c.PFC.Quanta)), RefreshNS: int64(p.PauseTime(p.Refresh)),
+				ResponseNS: int64(p.Response), LeastNS: int64(params.LeastResponse(c, p)), Ring: ring,
+				RingWaitsNS: int64(p.RingTime(ring))}
 		}
-		r.ETS = append(r.ETS, newCheckedProfile(c, e, byETS[e.Name]))
+		r.Ports = append(r.Ports, f)
 	}
-	for i := range c.QoS {
-		q := &c.QoS[i]
-		if byQoS[q.Name] == nil {
-			unused("qos domain", q.Name)
-			continue
-		}
-		r.QoS = append(r.QoS, checkedDomain{
-			Name: q.Name, Ports: byQoS[q.Name], Trust: q.Trust,
-			PCPToCoS: pairs(q.PCPToCoS), DSCPToCoS: pairs(q.DSCPToCoS), CoSToPCP: pairs(q.CoSToPCP),
-			CoSToDSCP: pairs(q.CoSToDSCP),
-		})
-	}
-	for i := range c.Classes {
-		r.Classes = append(r.Classes, newCheckedClass(&c.Classes[i]))
-	}
-	for _, s := range c.Forwarding.Static {
-		r.Static = append(r.Static, checkedStatic{s.MAC.String(), s.VLAN, s.Device})
-	}
+	r.Notes = slices.Concat(unusedNotes(c), partsNotes(c), dcbxNotes(c), fcoeNotes(c))
 	return r
 }
 
-func newCheckedPort(c *config.Config, p *config.Port) checkedPort {
-	checked := checkedPort{
-		Device: p.Device, Speed: p.Speed, LinkSpeed: p.LinkSpeed, MTU: p.MTU, Parts: p.Parts,
-		Link: p.Link, PVID: p.PVID,
-		ETS: p.ETSName, QoS: p.QoSName,
-		DefaultCoS: p.DefaultCoS, STag: p.STag, FlowControl: p.FlowControl, MACLimit: p.MACLimit,
-		Storm: checkedStorm(p.Storm),
-	}
-	for _, v := range p.VLANs {
-		text := fmt.Sprint(v.First)
-		if v.First < v.Last {
-			text += fmt.Sprintf("-%d", v.Last)
-		}
-		checked.VLANs = append(checked.VLANs, text)
-	}
-	if slices.ContainsFunc(c.Classes, func(class config.Class) bool { return class.Lossless && class.Headroom == 0 }) {
-		checked.Headroom = p.Headroom
-	}
-	if p.Peer >= 0 {
-		checked.Wire = c.Ports[p.Peer].Device
-	}
-	if p.Pauses() {
-		ring := params.RingSize(c)
-		checked.Pause = &checkedPause{
-			NS: int64(p.PauseTime(c.PFC.Quanta)), RefreshNS: int64(p.PauseTime(p.Refresh)),
-			ResponseNS: int64(p.Response),
-			LeastNS:    int64(params.LeastResponse(c, p)), Ring: ring, RingWaitsNS: int64(p.RingTime(ring)),
+// users returns the devices of the ports that use a profile or domain.
+func users(c *config.Config, name string, of func(*config.Port) string) (devices []string) {
+	for i := range c.Ports {
+		if of(&c.Ports[i]) == name {
+			devices = append(devices, c.Ports[i].Device)
 		}
 	}
-	return checked
+	return devices
 }
 
-func newCheckedProfile(c *config.Config, e *config.ETSProfile, ports []string) checkedProfile {
-	profile := checkedProfile{Name: e.Name, Ports: ports}
-	for _, g := range e.Groups {
-		group := checkedGroup{
-			PG: g.PG, Name: g.Name, Strict: g.PG == config.StrictGroup, Weight: g.Weight, Inner: g.Inner, Rate: g.Rate,
-			Burst: g.Burst,
+func etsOf(p *config.Port) string { return p.ETSName }
+func qosOf(p *config.Port) string { return p.QoSName }
+
+// unusedNotes names the profiles and domains that no port uses.
+func unusedNotes(c *config.Config) (notes []string) {
+	for i := range c.ETS {
+		if name := c.ETS[i].Name; name != config.DefaultName && users(c, name, etsOf) == nil {
+			notes = append(notes, "no port uses the ets profile "+name)
 		}
-		for _, cos := range slices.Sorted(slices.Values(g.CoS)) {
-			q := e.Queue(cos)
-			group.Queues = append(group.Queues, checkedQueue{
-				CoS: cos, Class: c.Class(cos).Name, Weight: q.Weight, Least: e.Least(cos), Rate: q.Rate, Burst: q.Burst,
-			})
-		}
-		profile.Groups = append(profile.Groups, group)
 	}
-	slices.SortFunc(profile.Groups, func(a, b checkedGroup) int {
-		switch {
-		case a.Strict:
-			return -1
-		case b.Strict:
-			return 1
+	for i := range c.QoS {
+		if name := c.QoS[i].Name; name != config.DefaultName && users(c, name, qosOf) == nil {
+			notes = append(notes, "no port uses the qos domain "+name)
 		}
-		return a.PG - b.PG
-	})
-	return profile
+	}
+	return notes
 }
 
-func newCheckedClass(c *config.Class) checkedClass {
-	checked := checkedClass{
-		Name: c.Name, CoS: c.CoS, Lossless: c.Lossless, Reserved: c.Reserved,
-		Share: c.Share, Alpha: float64(c.Alpha) / cells.AlphaUnit, Headroom: c.Headroom, XON: c.XON,
-		XONOffset:  c.XONOffset,
-		QueueLimit: c.QueueLimit, QueueAlpha: float64(c.QueueAlpha) / cells.AlphaUnit, ECN: c.ECN,
+// addPreview asks the running switch what a reload of the file would change.
+func (r *checkReport) addPreview(ctx context.Context) (err error) {
+	c := r.Configuration
+	if c.Control.Socket == "" {
+		return errors.New("--running: the configuration has no control socket: set control.socket, or leave out " +
+			"--running")
 	}
-	if w := c.WRED; w.Max > 0 {
-		checked.WRED = &checkedWRED{Min: w.Min, Max: w.Max, Probability: w.Probability}
+	file, text := c.Source()
+	client := console.Dial(c.Control.Socket)
+	r.Reload, err = client.Preview(ctx, text)
+	var refusal *console.Refusal
+	switch {
+	case errors.Is(err, console.ErrNoSwitch):
+		return fmt.Errorf("--running: %w at %s: set control.socket to that of the switch, or leave out --running",
+			console.ErrNoSwitch, c.Control.Socket)
+	case errors.As(err, &refusal) && refusal.Configuration:
+		if runs, err := client.Config(ctx); err == nil { // the text is in this file, not in that of the switch
+			refusal.Message = strings.ReplaceAll(refusal.Message, runs.File+":", file+":")
+		}
+		return fmt.Errorf("the switch would refuse to reload: %w", err)
+	case err != nil:
+		return fmt.Errorf("--running: %w", err)
 	}
-	return checked
+	for _, change := range r.Reload.Changes {
+		r.Notes = append(r.Notes, "a reload "+change)
+	}
+	for _, e := range r.Reload.Ending {
+		r.Notes = append(r.Notes, fmt.Sprintf("a reload ends %s: %s", prose.Count(e.Sessions, "FCoE session"), e.Why))
+	}
+	if n := r.Reload.Sessions; n != nil && len(r.Reload.Ending) == 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("a reload ends no FCoE session; there are %d now", *n))
+	}
+	return nil
 }
 
-// pairs converts a table of a domain to a map, without the unmapped values.
-func pairs(table []int) map[string]int {
-	m := map[string]int{}
-	for from, to := range table {
-		if to != config.Unmapped {
-			m[fmt.Sprint(from)] = to
-		}
+// addMemory compares the switch's memory with what is available. Too little is only a note: the
+// configuration may be for another machine.
+func (r *checkReport) addMemory(read memory.Reader) {
+	need := memory.Of(r.Configuration)
+	err := need.Fits(read)
+	r.Memory = memoryFigures{need, err == nil}
+	if err := memory.Hidden(read); err != nil {
+		r.Notes = append(r.Notes, err.Error())
 	}
-	return m
+	if err != nil {
+		r.Notes = append(r.Notes, fmt.Sprintf("`sluice run` would not start here: %v", err))
+	}
 }

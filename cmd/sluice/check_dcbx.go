@@ -1,53 +1,21 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"sluice/internal/config"
 	"sluice/internal/discovery/dcbx"
-	"sluice/internal/report/show"
-	"sluice/internal/state"
-	"sluice/internal/text/prose"
 )
 
-// checkedDCBX is the DCBX of a port.
-type checkedDCBX struct {
-	Version config.DCBXVersion   `json:"version"`
-	Role    config.DCBXRole      `json:"role"`
-	Willing []config.DCBXFeature `json:"willing"` // features that it takes from its peer
-}
-
-// checkedLLDP is what the switch tells its neighbours of itself.
-type checkedLLDP struct {
-	SystemName string `json:"system_name"` // empty: the host name
-}
-
-// addDCBX reports LLDP and DCBX.
-func (r *checkReport) addDCBX(c *config.Config) {
-	for i := range c.Ports {
-		if x := &c.Ports[i].DCBX; x.Version != config.DCBXOff {
-			r.Ports[i].DCBX = &checkedDCBX{x.Version, x.Role, append([]config.DCBXFeature{}, x.Willing...)}
-		}
+// dcbxNotes says which settings of DCBX have no effect, or probably not the intended one.
+func dcbxNotes(c *config.Config) []string {
+	if !c.LLDP.Enabled { // so DCBX is off, and the report says so
+		return nil
 	}
-	for i := range c.DCBX.Applications {
-		a := &c.DCBX.Applications[i]
-		r.Applications = append(r.Applications, state.Application{Name: nameOf(a), Selector: selectors[a.Selector],
-			Protocol: a.Protocol, Priority: int(a.Priority)})
-	}
-	if c.LLDP.Enabled { // otherwise DCBX is off, and the report says so
-		r.LLDP = &checkedLLDP{c.LLDP.SystemName}
-		r.Notes = append(r.Notes, roleNotes(c)...)
-		r.Notes = append(r.Notes, applicationNotes(c)...)
-	}
+	return append(roleNotes(c), applicationNotes(c)...)
 }
-
-// selectors are the keys by which the file selects applications.
-var selectors = [...]string{dcbx.SelectEthertype: "ethertype", dcbx.SelectTCP: "tcp", dcbx.SelectUDP: "udp",
-	dcbx.SelectPort: "port", dcbx.SelectDSCP: "dscp"}
 
 // nameOf returns the name of an application; empty: it has none.
 func nameOf(a *config.Application) string {
@@ -100,29 +68,4 @@ func applicationNotes(c *config.Config) (notes []string) {
 		}
 	}
 	return notes
-}
-
-// printDCBX prints LLDP, and the ports and applications of DCBX.
-func (r *checkReport) printDCBX(w io.Writer) {
-	if r.LLDP == nil {
-		fmt.Fprintln(w, "\nlldp\toff")
-		return
-	}
-	fmt.Fprintf(w, "\nlldp\ton, system name: %s\n", cmp.Or(r.LLDP.SystemName, "the host name"))
-	speaking := slices.DeleteFunc(slices.Clone(r.Ports), func(p checkedPort) bool { return p.DCBX == nil })
-	if len(speaking) == 0 {
-		return
-	}
-	fmt.Fprintln(w, "\nport\tdcbx\trole\twilling")
-	for _, p := range speaking {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", p.Device, p.DCBX.Version, p.DCBX.Role,
-			show.OrNothing(prose.Join(p.DCBX.Willing, ",")))
-	}
-	if len(r.Applications) == 0 {
-		return
-	}
-	fmt.Fprintln(w, "\napplication\tpriority")
-	for i := range r.Applications {
-		fmt.Fprintf(w, "%s\t%d\n", show.ApplicationName(&r.Applications[i]), r.Applications[i].Priority)
-	}
 }

@@ -3,14 +3,19 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"sluice/bench/testkit/program"
-	"sluice/internal/config"
-	"sluice/internal/control"
+	"sluice/internal/cli"
+	"sluice/internal/fcoe"
 	"sluice/internal/fcoe/snoop"
+	"sluice/internal/frame"
 	"sluice/internal/state"
 )
 
@@ -87,118 +92,136 @@ func TestCheckFCoENotes(t *testing.T) {
 	}
 }
 
-// TestCheckEndings: a configuration ends the sessions that don't fit it, and no others. The rule is
-// that of snooping.
+// previewed is a switch with three sessions, which is asked what a reload would change.
+type previewed struct {
+	*fcoeSwitch
+	file, text string
+}
+
+// newPreviewed runs a switch with an FCF at port1, host 02:00:00:00:20:00 at port2 with two
+// sessions, of which one has an address of its own choice, 02:00:00:00:20:ff, and host
+// 02:00:00:00:20:01 at port3 with one.
+func newPreviewed(t *testing.T) *previewed {
+	s := newFCoESite(t, 3)
+	spma := strings.Replace(fcoePorts(3, "400M"), "vlan: 2094", "vlan: 2094, spma: true", 1)
+	p := &previewed{fcoeSwitch: startFCoESwitch(t, s, spma)}
+	p.file = p.Args[len(p.Args)-2]
+	text, err := os.ReadFile(p.file)
+	program.Must(t, err)
+	p.text = string(text)
+	fabric := newFCFabric(t, s.Hosts[0], 8*time.Second)
+	p.awaitFCF(1)
+	const first, second, chosen frame.MAC = 0x0200_0000_2000, 0x0200_0000_2001, 0x0200_0000_20ff
+	one := &fcENode{fcHost: newFCHost(t, s.Hosts[1], nil), fcf: fabric.mac}
+	one.login(fcoe.FLOGI, first, 0x1000_0000_0000_2000)
+	request := loginRequest(fcoe.FDISC, one.exchange+1, 0x1000_0000_0000_2100)
+	request.Flags, request.MAC = fcoe.FP|fcoe.SP, chosen
+	if is := one.request(first, request).mac; is != chosen {
+		t.Fatalf("%v has the address %v", first, is)
+	}
+	two := &fcENode{fcHost: newFCHost(t, s.Hosts[2], nil), fcf: fabric.mac}
+	two.login(fcoe.FLOGI, second, 0x1000_0000_0000_2001)
+	return p
+}
+
+// TestCheckEndings: check --running knows which sessions a reload ends, for which reason, and ends
+// none. The reload ends these.
 func TestCheckEndings(t *testing.T) {
-	const text = fsb + `
-ports:
-  - {device: sw0, speed: 1G, mtu: 2158}
-  - {device: sw1, speed: 1G, mtu: 2158, fcoe: {role: fcf}}
-  - {device: sw2, speed: 1G, mtu: 2158}
-`
-	const fcf = "00:11:22:33:44:55"
-	session := func(port, vn, enode string) state.FCoESession {
-		return state.FCoESession{VLAN: 2094, Port: port, ENode: enode, FCFPort: "sw1", VNPort: vn, FCF: fcf,
-			WWPN: "20:00:" + enode}
-	}
-	now := &state.Switch{
-		FCoE: &state.FCoE{Instances: []state.FCoEInstance{{Name: "FSB", VLAN: 2094, FCMap: "0EFC10"}},
-			FCFs: []state.FCF{{VLAN: 2094, MAC: fcf, Port: "sw1", FCMap: "0EFC10"}},
-			Sessions: []state.FCoESession{session("sw0", "0e:fc:10:01:00:01", "02:00:00:00:00:01"),
-				session("sw0", "02:00:00:00:00:02", "02:00:00:00:00:01"),
-				session("sw2", "0e:fc:10:01:00:03", "02:00:00:00:00:03")}},
-		Ports: []state.Port{{Name: "sw0", FCoE: &state.PortFCoE{Role: "enode"}},
-			{Name: "sw1", FCoE: &state.PortFCoE{Role: "fcf"}}, {Name: "sw2", FCoE: &state.PortFCoE{Role: "enode"}}},
-	}
-	all := func(why string) []snoop.Ending { return []snoop.Ending{{Sessions: 3, Why: why}} }
-	one := func(why string) []snoop.Ending { return []snoop.Ending{{Sessions: 1, Why: why}} }
+	p := newPreviewed(t)
+	const fcf, host3 = `"02:00:00:00:0f:01"`, "vlans: [1, 2094], mtu: 2158, fcoe: {max"
+	allow := func(more string) string { return "spma: true, fcfs: [" + fcf + more + "]" }
+	list := func(names string) string { return "vlans: [1, 2094], mtu: 2158, fcoe: {enodes: [" + names + "], max" }
+	end := func(sessions int, why string) []snoop.Ending { return []snoop.Ending{{Sessions: sessions, Why: why}} }
+	before := p.state()
+	var text string
 	for _, test := range []struct {
-		name, old, new string
-		want           []snoop.Ending
+		name, port, old, new string // in the line of the port
+		want                 []snoop.Ending
 	}{
-		{"nothing", "", "", nil},
-		{"another limit", "age_multiplier: 3", "age_multiplier: 4", nil},
-		{"a further FCF", "fcfs: [", `fcfs: ["00:11:22:33:44:66", `, nil},
-		{"no limit of FCFs", `fcfs: ["00:11:22:33:44:55"], `, "", nil},
-		{"another VLAN", "2094", "2095", all("VLAN 2094 has no instance")},
-		{"another FC-MAP", "0EFC10", "0EFC11", all("VLAN 2094 has another fc_map")},
-		{"another FCF", "44:55", "44:66", all("FCF 00:11:22:33:44:55 is not in fcfs")},
-		{"the address of a host", "fcfs: [", `fcfs: ["02:00:00:00:00:03", `,
-			one("02:00:00:00:00:03, the address of a host, is in fcfs")},
-		{"the address of a VN_Port", "fcfs: [", `fcfs: ["02:00:00:00:00:02", `,
-			one("02:00:00:00:00:02, the address of a VN_Port, is in fcfs")},
-		{"a port less", "  - {device: sw2, speed: 1G, mtu: 2158}\n", "", one("port sw2 is removed")},
-		{"another role", "{role: fcf}", "{role: trusted}", all("port sw1 has another role")},
-		{"no member", "sw0, speed: 1G, mtu: 2158", "sw0, speed: 1G, vlans: [1]",
-			[]snoop.Ending{{Sessions: 2, Why: "port sw0 is no longer in VLAN 2094"}}},
-		{"another host is listed", "sw2, speed: 1G, mtu: 2158", `sw2, speed: 1G, mtu: 2158, ` +
-			`fcoe: {enodes: ["02:00:00:00:00:04"]}`, one("enodes does not allow its host at port sw2")},
-		{"the WWPN is listed there", "sw2, speed: 1G, mtu: 2158", `sw2, speed: 1G, mtu: 2158, ` +
-			`fcoe: {enodes: ["20:00:02:00:00:00:00:03"]}`, nil},
-		{"the WWPN is listed elsewhere", "sw0, speed: 1G, mtu: 2158", `sw0, speed: 1G, mtu: 2158, ` +
-			`fcoe: {enodes: ["20:00:02:00:00:00:00:03", "02:00:00:00:00:01"]}`,
-			one("enodes does not allow its host at port sw2")},
-		{"no SPMA", "spma: true", "spma: false", one("spma is off in VLAN 2094")},
+		{"nothing", "", "", "", nil},
+		{"another limit", "", "spma: true", "spma: true, age_multiplier: 4", nil},
+		{"the FCF is allowed", "", "spma: true", allow(""), nil},
+		{"another FCF", "", "spma: true", `spma: true, fcfs: ["02:00:00:00:0f:02"]`,
+			end(3, "FCF 02:00:00:00:0f:01 is not in fcfs")},
+		{"the address of a host", "", "spma: true", allow(`, "02:00:00:00:20:01"`),
+			end(1, "02:00:00:00:20:01, the address of a host, is in fcfs")},
+		{"another VLAN", "", "2094", "2095", end(3, "VLAN 2094 has no instance")},
+		{"another FC-MAP", "", "spma: true", "spma: true, fc_map: 0EFC11", end(3, "VLAN 2094 has another fc_map")},
+		{"another role", "port1", "role: fcf", "role: trusted", end(3, "port port1 has another role")},
+		{"no member", "port2", "[1, 2094]", "[1]", end(2, "port port2 is no longer in VLAN 2094")},
+		{"another host is listed", "port3", host3, list(`"02:00:00:00:00:04"`),
+			end(1, "enodes does not allow its host at port port3")},
+		{"the WWPN is listed there", "port3", host3, list(`"10:00:00:00:00:00:20:01"`), nil},
+		{"the WWPN is listed elsewhere", "port2", host3, list(`"10:00:00:00:00:00:20:01", "02:00:00:00:20:00"`),
+			end(1, "enodes does not allow its host at port port3")},
+		{"no SPMA", "", "spma: true", "spma: false", end(1, "spma is off in VLAN 2094")},
+		{"the address of a VN_Port", "", "spma: true", allow(`, "02:00:00:00:20:ff"`),
+			end(1, "02:00:00:00:20:ff, the address of a VN_Port, is in fcfs")},
 	} {
-		of := strings.Replace(text, "vlan: 2094", "vlan: 2094, spma: true", 1)
-		if test.old != "" {
-			of = strings.ReplaceAll(of, test.old, test.new)
+		start, rest, _ := strings.Cut(p.text, "device: "+test.port)
+		text = start + "device: " + test.port + strings.Replace(rest, test.old, test.new, 1)
+		if test.port == "" {
+			text = strings.ReplaceAll(p.text, test.old, test.new)
 		}
-		c, err := config.Parse("test.yaml", []byte(of))
-		if err != nil {
-			t.Fatalf("%s: %v", test.name, err)
-		}
-		if got, err := snoop.Reported(now).Ending(control.FCoEParams(c)); err != nil || !slices.Equal(got, test.want) {
-			t.Errorf("%s: %+v, %v, want %+v", test.name, got, err, test.want)
-		}
-	}
-}
-
-// TestCheckBeginnings: snooping begins in VLANs that had none.
-func TestCheckBeginnings(t *testing.T) {
-	const text = fsb + "ports: [{device: sw0, speed: 1G, mtu: 2158}]\n"
-	now := &state.Switch{FCoE: &state.FCoE{Instances: []state.FCoEInstance{{VLAN: 2094}}}}
-	for _, test := range []struct {
-		now  *state.Switch
-		want int
-	}{{now, 0}, {&state.Switch{}, 2}, {&state.Switch{FCoE: &state.FCoE{}}, 1}} {
-		c, err := config.Parse("test.yaml", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := beginnings(test.now, c); len(got) != test.want {
-			t.Errorf("%q, want %d", got, test.want)
+		var r checkDocument
+		check(t, "-c", readable(t, text), "--running", "--json").Document(&r)
+		if !slices.Equal(r.Reload.Ending, test.want) || *r.Reload.Sessions != 3 || len(r.Notes) == 0 {
+			t.Errorf("%s: %+v, notes %q, want %+v", test.name, r.Reload, r.Notes, test.want)
 		}
 	}
+	was, _ := sessions(before)
+	if now := p.state(); now.Configuration.Reloads != 0 || len(now.FCoE.Sessions) != 3 {
+		t.Errorf("%+v, %+v", now.Configuration, now.FCoE.Sessions)
+	}
+	write(t, p.file, text)
+	p.Signal(unix.SIGHUP)
+	p.Await(1, `msg="configuration reloaded"`)
+	if now, _ := sessions(p.state()); len(now) != 2 || !slices.Contains(was, now[0]) || !slices.Contains(was, now[1]) ||
+		slices.ContainsFunc(now, func(s state.FCoESession) bool { return s.VNPort == "02:00:00:00:20:ff" }) {
+		t.Errorf("sessions %+v", now)
+	}
+	p.Stop()
 }
 
-// TestCheckRunning compares a file with the switch that runs, and says so if none does.
+// TestCheckRunning compares a file with the switch that runs, and says so if none does or if that
+// would refuse the file.
 func TestCheckRunning(t *testing.T) {
-	s := program.NewSite(t, 1)
+	s := newFCoESite(t, 1)
 	socket := program.SocketPath(t)
-	text := "control: {socket: " + socket + "}\n" + fsb + "ports: [{device: port1, speed: 1G, mtu: 2158, " +
-		"fcoe: {role: trusted}}]\n"
+	ports := fmt.Sprintf("memory: {buffers: 65536, buffer_size: 4096B}\nmetrics: {listen: none}\n"+
+		"control: {socket: %s}\nports: [{device: port1, speed: 1G, mtu: 2158", socket)
+	text := strings.Replace(fsb, "\nmemory: {buffers: 65536, buffer_size: 4096B}", "", 1) + ports +
+		", fcoe: {role: trusted}}, {device: port2, speed: 1G, mtu: 2158}]\n"
 	file := readable(t, text)
 	var out, problems bytes.Buffer
-	c := command()
-	c.SetOut(&out)
-	c.SetErr(&problems)
-	c.SetArgs([]string{"check", "-c", file, "--running"})
-	err := c.ExecuteContext(t.Context())
-	if err == nil || err.Error() != "--running: no switch answers at "+socket+
+	run := func(file string) error {
+		out.Reset()
+		c := command()
+		c.SetOut(&out)
+		c.SetErr(&problems)
+		c.SetArgs([]string{"check", "-c", file, "--running"})
+		return c.ExecuteContext(t.Context())
+	}
+	if err := run(file); err == nil || err.Error() != "--running: no switch answers at "+socket+
 		": set control.socket to that of the switch, or leave out --running" {
 		t.Errorf("without a switch: %v", err)
 	}
 	if !strings.HasPrefix(out.String(), "ok\n") || strings.Contains(out.String(), "a reload") {
 		t.Errorf("without a switch, this is printed:\n%s", &out)
 	}
-	p := program.StartSwitch(t, s.Home, "control: {socket: "+socket+"}\nports: [{device: port1, speed: 1G}]\n")
-	var r checkReport
-	check(t, "-c", file, "--running", "--json").Document(&r)
-	want := []string{"from this reload on, FCoE in VLANs without an instance is dropped",
+	p := program.StartSwitch(t, s.Home, ports+"}]\n")
+	var r checkDocument
+	check(t, "-c", readable(t, program.WithTransmitter(t, text)), "--running", "--json").Document(&r)
+	want := []string{"a reload adds port port2", "a reload drops FCoE in VLANs without an instance from then on",
 		"a reload begins FIP snooping on VLAN 2094"}
 	if !slices.EqualFunc(r.Notes, want, strings.HasPrefix) {
 		t.Errorf("notes %q, want %q", r.Notes, want)
+	}
+	other := readable(t, strings.Replace(text, "65536", "131072", 1))
+	err, refusal := run(other), " "+other+":4:19: memory.buffers can't change while the switch runs: it is 65536 now"
+	if cli.ExitCode(err) != cli.ExitConfiguration || !strings.Contains(err.Error(), refusal) ||
+		!strings.HasPrefix(out.String(), "ok\n") {
+		t.Errorf("a reload that is refused: %v\n%s", err, &out)
 	}
 	p.Stop()
 }

@@ -8,11 +8,11 @@ import (
 	"sluice/pmd/transmitter"
 )
 
-// addParts notes what a port can't do because of the length of its frames, as far as that does not
+// partsNotes says what a port can't do because of the length of its frames, as far as that does not
 // depend on the machine.
-func (r *checkReport) addParts(c *config.Config) {
+func partsNotes(c *config.Config) (notes []string) {
 	note := func(p *config.Port, format string, arguments ...any) {
-		r.Notes = append(r.Notes, fmt.Sprintf("port %s: ", p.Device)+fmt.Sprintf(format, arguments...))
+		notes = append(notes, fmt.Sprintf("port %s: ", p.Device)+fmt.Sprintf(format, arguments...))
 	}
 	const page = 4096
 	for i := range c.Ports {
@@ -35,4 +35,5 @@ func (r *checkReport) addParts(c *config.Config) {
 				"the device can do", p.Parts)
 		}
 	}
+	return notes
 }

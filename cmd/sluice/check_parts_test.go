@@ -34,7 +34,7 @@ func TestCheckLongFrames(t *testing.T) {
 			"and the transmitter sends at most 1664: lower mtu to 1646, "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var r checkReport
+			var r checkDocument
 			check(t, "-c", readable(t, test.text), "--json").Document(&r)
 			if r.Ports[0].Parts != test.parts {
 				t.Errorf("a frame occupies %d buffers, want %d", r.Ports[0].Parts, test.parts)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	"sluice/internal/cli"
 	"sluice/internal/config"
 	"sluice/internal/report/show"
-	"sluice/internal/text/prose"
 )
 
 // check runs `sluice check`, which must succeed.
@@ -25,10 +25,25 @@ func check(t *testing.T, args ...string) *program.Running {
 	return p
 }
 
+// checkDocument is what check --json prints.
+type checkDocument struct {
+	checkReport
+	Configuration struct {
+		ETS     []struct{ Groups []struct{ PG, Weight int } }
+		QoS     []struct{ Trust string }
+		Classes []struct{ Share string }
+		Ports   []struct {
+			Speed     string
+			LinkSpeed string `json:"link_speed"`
+			VLANs     []string
+		}
+	} `json:"configuration"`
+}
+
 // checkNote checks that check says a note about a text, and only this one; "" is none.
 func checkNote(t *testing.T, text, note string) {
 	t.Helper()
-	var r checkReport
+	var r checkDocument
 	check(t, "-c", readable(t, text), "--json").Document(&r)
 	if note == "" && len(r.Notes) > 0 || note != "" && (len(r.Notes) != 1 || !strings.Contains(r.Notes[0], note)) {
 		t.Errorf("notes %q, want %q", r.Notes, note)
@@ -45,9 +60,10 @@ func TestCheckExamples(t *testing.T) {
 		if out := check(t, "-c", file).Output.String(); !strings.HasPrefix(out, "ok\n") {
 			t.Errorf("%s: what is printed does not begin with ok:\n%s", file, out)
 		}
-		var r checkReport
+		var r checkDocument
 		check(t, "-c", file, "--json").Document(&r)
-		if !r.OK || len(r.Ports) < 2 || len(r.ETS) == 0 || len(r.QoS) == 0 || len(r.Classes) < 2 || len(r.Notes) > 0 {
+		if c := r.Configuration; !r.OK || len(r.Ports) < 2 || len(c.Ports) != len(r.Ports) || len(c.ETS) == 0 ||
+			len(c.QoS) == 0 || len(c.Classes) < 2 || len(r.Notes) > 0 {
 			t.Errorf("%s: %+v", file, r)
 		}
 	}
@@ -62,7 +78,7 @@ func TestCheckPages(t *testing.T) {
 		}
 		for _, block := range blocks {
 			text, _, closed := strings.Cut(block, "\n```\n")
-			var r checkReport
+			var r checkDocument
 			check(t, "-c", readable(t, text), "--json").Document(&r)
 			if !closed || !r.OK || len(r.Ports) < 2 || len(r.Notes) > 0 {
 				t.Errorf("%s: %+v\n%s", page, r, text)
@@ -86,42 +102,28 @@ func TestSwitchAHasItsName(t *testing.T) {
 // queue 7 in group 15.
 func TestCheckSwitchA(t *testing.T) {
 	const file = "../../examples/switcha.yaml"
-	var r checkReport
+	var r checkDocument
 	check(t, "-c", file, "--json").Document(&r)
-	ets := r.ETS[0]
-	if ets.Name != "ets1" || len(ets.Groups) != 3 || len(ets.Ports) != 2 {
-		t.Fatalf("%+v", ets)
+	if groups := r.Configuration.ETS[0].Groups; fmt.Sprint(groups) != "[{0 60} {1 40} {15 0}]" {
+		t.Errorf("groups and weights %v", groups)
 	}
-	for i, want := range []struct {
-		pg, weight int
-		cos        string
-		least      float64
-	}{{15, 0, "7", 0}, {0, 60, "0,1,2,4,5,6", 10}, {1, 40, "3", 40}} {
-		g := ets.Groups[i]
-		var cos []int
-		for _, q := range g.Queues {
-			cos = append(cos, q.CoS)
-			if q.Least != want.least {
-				t.Errorf("CoS %d has at least %g %%, want %g", q.CoS, q.Least, want.least)
-			}
-		}
-		if g.PG != want.pg || g.Weight != want.weight || prose.Join(cos, ",") != want.cos ||
-			g.Strict != (want.pg == 15) {
-			t.Errorf("group %+v, want %+v", g, want)
-		}
-	}
-	for _, p := range r.Ports {
-		if p.Link != "trunk" || strings.Join(p.VLANs, " ") != "1 2094" || p.Speed != 10e9 || p.FlowControl != "auto" {
+	for _, p := range r.Configuration.Ports {
+		if strings.Join(p.VLANs, " ") != "1 2094" || p.Speed != "10G" {
 			t.Errorf("port %+v", p)
 		}
 	}
-	if c := r.Classes[0]; !c.Lossless || prose.Join(c.CoS, ",") != "3" {
+	if c := r.Configuration.Classes[0]; c.Share != "4MB" {
 		t.Errorf("class %+v", c)
 	}
 	checkWords(t, check(t, "-c", file),
-		"ets profile ets1 of 10ge1-0-1, 10ge1-0-2", "0 lan by weight 60% drr – – 0,1,2,4,5,6",
-		"15 ipc strict – strict – – 7",
-		"3 fcoe 1 1 40.0% – –", "fcoe 3 never")
+		"10ge1-0-1 10G 2158 trunk 1,2094 1 ets1 ds1 auto ", "10ge1-0-2 10G 2158 trunk 1,2094 1 ets1 ds1 auto ",
+		"ets profile ets1 of 10ge1-0-1, 10ge1-0-2\n"+
+			"group name scheduling weight inside rate burst cos\n15 ipc strict – strict – – 7\n"+
+			"0 lan by weight 60% drr – – 0,1,2,4,5,6\n1 san by weight 40% drr – – 3\n\n"+
+			"queue class group weight at least rate burst\n0 lan 0 1 10.0% – –\n1 lan 0 1 10.0% – –\n"+
+			"2 lan 0 1 10.0% – –\n3 fcoe 1 1 40.0% – –\n4 lan 0 1 10.0% – –\n5 lan 0 1 10.0% – –\n"+
+			"6 lan 0 1 10.0% – –\n7 ipc 15 – – – –\n\n",
+		"fcoe 3 never")
 }
 
 // checkWords fails the test unless each wanted string starts a printed line, apart from spacing.
@@ -175,14 +177,14 @@ ports:
 func TestCheckPauses(t *testing.T) {
 	const lossless = "memory: {buffers: 131072}\nclasses: [{cos: [3], lossless: true}]\n"
 	const ports = "ports:\n  - {device: sw0, speed: 25G}\n  - {device: sw1, speed: 1G, flow_control: off}\n"
-	var r checkReport
+	var r checkDocument
 	check(t, "-c", readable(t, lossless+ports), "--json").Document(&r)
 	// RefreshNS is 16428 quanta of 20.48 ns. RingWaitsNS is the time of 4095 slots of 84 bytes less
 	// 220,287 bytes of the TX ring, 252 of PFC, 5120 of the standard's response and 3207 of the
 	// cable.
 	if p := r.Ports[0].Pause; p == nil ||
-		*p != (checkedPause{NS: 1342156, RefreshNS: 336445, ResponseNS: 863e3, LeastNS: 26000, Ring: 4096,
-			RingWaitsNS: 36836}) || r.Ports[0].LinkSpeed != 25e9 {
+		*p != (pauseFigures{NS: 1342156, RefreshNS: 336445, ResponseNS: 863e3, LeastNS: 26000, Ring: 4096,
+			RingWaitsNS: 36836}) || r.Configuration.Ports[0].LinkSpeed != "25G" {
 		t.Errorf("%+v, %+v", r.Ports[0], p)
 	}
 	checkWords(t, check(t, "-c", readable(t, lossless+"ports: [{device: sw0, speed: 10G, response: 20us}]\n")),
@@ -190,7 +192,7 @@ func TestCheckPauses(t *testing.T) {
 	if p := r.Ports[1].Pause; p != nil {
 		t.Errorf("sw1 has pauses: %+v", p)
 	}
-	r = checkReport{}
+	r = checkDocument{}
 	check(t, "-c", readable(t, ports), "--json").Document(&r)
 	if p := r.Ports[0].Pause; p != nil {
 		t.Errorf("without a lossless class sw0 has pauses: %+v", p)
@@ -234,7 +236,7 @@ func TestResumption(t *testing.T) {
 		xon, offset int
 		want        string
 	}{{0, 0, "–"}, {2e6, 0, "2MB"}, {0, 32768, "32KiB below"}, {2e6, 32768, "2MB or 32KiB below"}} {
-		if got := (&checkedClass{XON: test.xon, XONOffset: test.offset}).resumption(); got != test.want {
+		if got := resumption(test.xon, test.offset); got != test.want {
 			t.Errorf("%s, want %s", got, test.want)
 		}
 	}

@@ -219,7 +219,7 @@ func TestSharedDirectory(t *testing.T) {
 			}
 		}
 		note := "can read everything in " + directory
-		var r checkReport
+		var r checkDocument
 		if check(t, "-c", file, "--json").Document(&r); strings.Contains(strings.Join(r.Notes, "\n"), note) != shared {
 			t.Errorf("shared: %t, notes %q", shared, r.Notes)
 		}

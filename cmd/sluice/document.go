@@ -9,7 +9,7 @@ import (
 
 // schemaVersion is the version of the JSON documents. It grows when a field is removed, renamed or
 // changes its meaning; docs/json.md documents each version.
-const schemaVersion = 4
+const schemaVersion = 5
 
 // writeDocument writes object as one line of JSON that starts with the schema version.
 func writeDocument(w io.Writer, object any) error {

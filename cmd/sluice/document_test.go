@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/config"
 	"sluice/internal/doctor"
 	"sluice/internal/report/capture"
 	"sluice/internal/report/console"
@@ -143,6 +144,8 @@ func title(of reflect.Type) string {
 // kind returns the JSON type of a Go type, and collects the structs it contains.
 func (r *jsonReference) kind(of reflect.Type, inner *[]reflect.Type) string {
 	switch {
+	case of == reflect.TypeFor[*config.Config]():
+		return "object with the keys of a [configuration](configuration.md)"
 	case of.Kind() == reflect.Pointer:
 		return r.kind(of.Elem(), inner) + " or null"
 	case of == reflect.TypeFor[time.Time]():
@@ -225,8 +228,8 @@ func oneLine(comment string) string { return strings.Join(strings.Fields(comment
 // TestWriteDocument checks that every document starts with its schema version.
 func TestWriteDocument(t *testing.T) {
 	for want, object := range map[string]any{
-		`{"schema":4}` + "\n":                      struct{}{},
-		`{"schema":4,"file":"","text":"<"}` + "\n": console.File{Text: "<"},
+		`{"schema":5}` + "\n":                      struct{}{},
+		`{"schema":5,"file":"","text":"<"}` + "\n": console.File{Text: "<"},
 	} {
 		var b strings.Builder
 		if err := writeDocument(&b, object); err != nil || strings.ReplaceAll(b.String(), `\u003c`, "<") != want {

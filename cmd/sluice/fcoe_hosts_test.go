@@ -377,6 +377,9 @@ func (f *fcFabric) answer(enode frame.MAC, p *fcoe.Packet) *fcoe.Packet {
 	}
 	reply := &fcoe.Packet{Op: fcoe.LoginReply, Flags: fcoe.FP, Service: p.Service,
 		MAC: fcoe.FPMA(fcoe.DefaultFCMap, to), ELS: p.ELS.Reply(fcoe.Accept, to)}
+	if p.Flags&fcoe.SP != 0 {
+		reply.Flags, reply.MAC = fcoe.SP, p.MAC
+	}
 	if p.Service != fcoe.DescLOGO {
 		f.ports[to] = vnPort{enode, reply.MAC, to, p.ELS.Port}
 		reply.ELS.Port, reply.ELS.Node = fcfName, fcfName
@@ -424,9 +427,15 @@ type fcENode struct {
 // login sends FLOGI or FDISC of an ENode, and returns what the FCF granted.
 func (e *fcENode) login(command fcoe.Command, enode frame.MAC, port fcoe.WWN) vnPort {
 	e.t.Helper()
+	return e.request(enode, loginRequest(command, e.exchange+1, port))
+}
+
+// request sends a login with the next exchange, and returns what the FCF granted.
+func (e *fcENode) request(enode frame.MAC, login *fcoe.Packet) vnPort {
+	e.t.Helper()
 	e.exchange++
-	exchange := e.exchange
-	program.Must(e.t, e.write(fipFrame(e.fcf, enode, fcoeVLAN, loginRequest(command, exchange, port))))
+	exchange, command := e.exchange, login.ELS.Command
+	program.Must(e.t, e.write(fipFrame(e.fcf, enode, fcoeVLAN, login)))
 	var granted fcoe.Packet
 	e.await(fmt.Sprintf("accept of %v for %v", command, enode), func(f *fcFrame) bool {
 		return f.Type == frame.TypeFIP && f.Dst == enode && fcoe.Parse(f.payload, &granted) == fcoe.OK &&
@@ -435,7 +444,7 @@ func (e *fcENode) login(command fcoe.Command, enode frame.MAC, port fcoe.WWN) vn
 	if granted.ELS.Command != fcoe.Accept {
 		e.t.Fatal(granted.Describe())
 	}
-	return vnPort{enode, granted.MAC, granted.ELS.Header.D, port}
+	return vnPort{enode, granted.MAC, granted.ELS.Header.D, login.ELS.Port}
 }
 
 // loginRequest returns a FLOGI or FDISC.

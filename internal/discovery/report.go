@@ -168,7 +168,7 @@ func settings(to *state.DCBSettings, f dcbx.Feature, v *dcbx.Values, known bool)
 		to.ETS = etsOf(&v.ETS)
 	case dcbx.FeatureApp:
 		for _, a := range v.Apps {
-			to.Applications = append(to.Applications, applicationOf(a))
+			to.Applications = append(to.Applications, Application(a))
 		}
 	}
 }
@@ -203,7 +203,8 @@ func etsOf(e *dcbx.ETS) *state.ETSSettings {
 var selectors = [...]string{dcbx.SelectEthertype: "ethertype", dcbx.SelectTCP: "tcp", dcbx.SelectUDP: "udp",
 	dcbx.SelectPort: "port", dcbx.SelectDSCP: "dscp"}
 
-func applicationOf(a dcbx.App) state.Application {
+// Application returns an application with its name and the name of its selector.
+func Application(a dcbx.App) state.Application {
 	r := state.Application{Name: a.Name(), Protocol: a.Protocol, Priority: int(a.Priority)}
 	if int(a.Selector) < len(selectors) {
 		r.Selector = selectors[a.Selector]
