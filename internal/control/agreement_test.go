@@ -113,7 +113,7 @@ func TestSnoopingAgrees(t *testing.T) {
 			return
 		}
 		valid++
-		if _, err := snoop.New(slog.Default()).Ending(FCoEParams(c)); err != nil {
+		if _, err := snoop.New(slog.Default()).Ending(fcoeParams(c)); err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
 	})

@@ -55,7 +55,7 @@ func (s *Switch) beginFCoE() error {
 
 // followFCoE has snooping follow the configuration that runs. Sessions that do not fit it end.
 func (s *Switch) followFCoE() error {
-	if err := s.fsb.Configure(s.now(), FCoEParams(s.config)); err != nil {
+	if err := s.fsb.Configure(s.now(), fcoeParams(s.config)); err != nil {
 		return err
 	}
 	s.snoop()
@@ -105,9 +105,9 @@ var fcoeRoles = map[config.FCoERole]snoop.Role{
 	config.FCoEENode: snoop.ENode, config.FCoEFCF: snoop.FCF, config.FCoETrusted: snoop.Trusted,
 }
 
-// FCoEParams translates the FIP snooping of a configuration. Ports that are in no FCoE VLAN take
+// fcoeParams translates the FIP snooping of a configuration. Ports that are in no FCoE VLAN take
 // part in VLAN discovery.
-func FCoEParams(c *config.Config) snoop.Params {
+func fcoeParams(c *config.Config) snoop.Params {
 	f := &c.FCoE
 	p := snoop.Params{
 		MaxFCFs: f.MaxFCFs, MaxENodes: f.MaxENodes, MaxLinks: f.MaxSessions, MaxPending: f.MaxPending,

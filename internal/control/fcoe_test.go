@@ -509,7 +509,7 @@ fcoe:
   instances:
     - {name: FSB, vlan: 2094, fc_map: 0EFC0A, fcfs: ["02:00:00:01:00:00"], age_multiplier: 3.5, spma: true}
 `), "role: fcf", "role: trusted", 1))
-	p := FCoEParams(c)
+	p := fcoeParams(c)
 	if p.MaxFCFs != 1 || p.MaxENodes != 30 || p.MaxLinks != 40 || p.MaxPending != 50 || len(p.Instances) != 1 ||
 		len(p.Ports) != 2 {
 		t.Fatalf("%+v", p)
@@ -530,7 +530,7 @@ fcoe:
 		}
 	}
 	without := configtest.Parse(t, fabricText("", "lldp: {enabled: false}"))
-	if p := FCoEParams(without); len(p.Instances)+len(p.Ports) != 0 {
+	if p := fcoeParams(without); len(p.Instances)+len(p.Ports) != 0 {
 		t.Errorf("without FCoE: %+v", p)
 	}
 }

@@ -65,7 +65,7 @@ func (s *Switch) admit(file *config.Config) (f fitting, ending []snoop.Ending, e
 	if f, err = s.fit(file); err != nil {
 		return f, nil, err
 	}
-	if ending, err = s.fsb.Ending(FCoEParams(f.config), f.misfits); err != nil {
+	if ending, err = s.fsb.Ending(fcoeParams(f.config), f.misfits); err != nil {
 		return f, nil, err
 	}
 	return f, ending, cmp.Or(checkDevices(f.config), s.checkOpen(f.config))

@@ -1,12 +1,8 @@
 package snoop
 
 import (
-	"cmp"
 	"fmt"
-	"log/slog"
 	"slices"
-	"strconv"
-	"strings"
 
 	"sluice/internal/fcoe"
 	"sluice/internal/frame"
@@ -144,48 +140,6 @@ func (c *contents) reportFCFs(r *state.FCoE) {
 			Sessions: sessions[f.address],
 		})
 	}
-}
-
-// Reported returns a System with the virtual links that the state of a switch reports, as far as
-// Ending needs them.
-func Reported(now *state.Switch) *System {
-	s := New(slog.New(slog.DiscardHandler))
-	for i := range now.Ports {
-		if p := &now.Ports[i]; p.FCoE != nil {
-			role := Role(slices.Index(roleNames[:], p.FCoE.Role))
-			s.ports = append(s.ports, &port{Port: Port{Name: p.Name, Role: role}})
-		}
-	}
-	known := cmp.Or(now.FCoE, &state.FCoE{})
-	for i := range known.FCFs {
-		r := &known.FCFs[i]
-		f := &fcf{address: parseAddress(r.VLAN, r.MAC), port: s.port(r.Port)}
-		f.fabric.FCMap = uint32(parseHex(r.FCMap))
-		s.fcfs[f.address] = f
-	}
-	for i := range known.Sessions {
-		r := &known.Sessions[i]
-		e := &enode{pair: pair{address: parseAddress(r.VLAN, r.ENode)}, port: s.port(r.Port),
-			fcf: s.fcfs[parseAddress(r.VLAN, r.FCF)]}
-		l := &link{address: parseAddress(r.VLAN, r.VNPort), enode: e, wwpn: fcoe.WWN(parseHex(r.WWPN))}
-		if e.port != nil && e.fcf != nil { // otherwise the session began or ended while the state was read
-			l.server = uint32(l.mac>>24) != e.fcf.fabric.FCMap
-			s.links[l.address] = l
-		}
-	}
-	return s
-}
-
-// parseHex reads a number of a report, with colons or without.
-func parseHex(s string) uint64 {
-	parsed, _ := strconv.ParseUint(strings.ReplaceAll(s, ":", ""), 16, 64)
-	return parsed
-}
-
-// parseAddress reads an address of a report.
-func parseAddress(vid uint16, mac string) address {
-	parsed, _ := frame.ParseMAC(mac)
-	return address{vid, parsed}
 }
 
 func (c *contents) reportLink(k *known[link]) state.FCoESession {
