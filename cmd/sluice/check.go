@@ -142,21 +142,6 @@ func users(c *config.Config, name string, of func(*config.Port) string) (devices
 func etsOf(p *config.Port) string { return p.ETSName }
 func qosOf(p *config.Port) string { return p.QoSName }
 
-// unusedNotes names the profiles and domains that no port uses.
-func unusedNotes(c *config.Config) (notes []string) {
-	for i := range c.ETS {
-		if name := c.ETS[i].Name; name != config.DefaultName && users(c, name, etsOf) == nil {
-			notes = append(notes, "no port uses the ets profile "+name)
-		}
-	}
-	for i := range c.QoS {
-		if name := c.QoS[i].Name; name != config.DefaultName && users(c, name, qosOf) == nil {
-			notes = append(notes, "no port uses the qos domain "+name)
-		}
-	}
-	return notes
-}
-
 // addPreview asks the running switch what a reload of the file would change.
 func (r *checkReport) addPreview(ctx context.Context) (err error) {
 	c := r.Configuration
