@@ -65,7 +65,7 @@ var hot = []struct {
 	{"internal/dataplane.Worker.follow", 3, false},
 	{"internal/dataplane.Worker.gatherTrain", 3, false},
 	{"internal/dataplane.Worker.charge", 1, true},
-	{"internal/dataplane.Worker.chargeGranted", 1, true},
+	{"internal/dataplane.Worker.chargeGranted", 0, true},
 	{"internal/dataplane.Worker.queueCharged", 1, true},
 	{"internal/dataplane.Worker.trim", 5, true},
 	{"internal/dataplane.Worker.queueBurst", 1, true},

@@ -14,10 +14,20 @@ type batch struct {
 	out      *port
 	queue    uint8
 	priority uint8
-	granted  bool   // the queue takes all of it, as far as is known
-	charged  bool   // all of it, to its priority group
-	any      uint16 // OR of the frames' low bits: Several, Lossless
+	state    batchState
+	any      uint16 // OR of the frames' low bits: severalParts, cameLossless
 }
+
+// batchState says how far the admission of a batch has come. charge asks the queue, then the
+// priority group. queueBurst queues a batch that is charged; it trims one that the queue has
+// refused, and asks the group again. What the group refuses then is admitted frame by frame.
+type batchState uint8
+
+const (
+	refused batchState = iota // the queue does not take all of it
+	granted                   // the queue takes all of it, as far as is known
+	charged                   // all of it, to its priority group
+)
 
 // begin prepares a batch for its first frame. Flooded frames may wait in a queue of another class:
 // then the frames that the batch has are admitted first.
@@ -40,7 +50,9 @@ func (w *Worker) admit(p *port) {
 // a queue refuses charge no group and raise no watermark.
 func (w *Worker) charge(p *port) {
 	for _, g := range w.batches {
-		g.granted = w.takesAll(g)
+		if g.state = refused; w.takesAll(g) {
+			g.state = granted
+		}
 	}
 	w.chargeGranted(p, w.batches)
 }
@@ -49,21 +61,24 @@ func (w *Worker) charge(p *port) {
 func (w *Worker) chargeGranted(p *port, batches []*batch) {
 	var demand [Priorities]int // cells, by class
 	for _, g := range batches {
-		if g.charged = g.granted; g.charged {
+		if g.state == granted {
+			g.state = charged
 			demand[g.priority%Priorities] += g.cells
 		}
 	}
-	refused := uint8(0)
+	full := uint8(0)
 	for class, n := range &demand { // by pointer: reading a copy would wait for the copy to be written
 		if n > 0 && !w.accounts.AdmitAll(p.number, class, n) && !w.accounts.AdmitPastShare(p.number, class, n) {
-			refused |= 1 << class
+			full |= 1 << class
 		}
 	}
-	if refused == 0 {
+	if full == 0 {
 		return
 	}
 	for _, g := range batches {
-		g.charged = g.charged && refused>>(g.priority%Priorities)&1 == 0
+		if g.state == charged && full>>(g.priority%Priorities)&1 != 0 {
+			g.state = granted
+		}
 	}
 }
 
@@ -76,7 +91,7 @@ func (w *Worker) queueBurst(p *port) (scarce bool) {
 		return false
 	}
 	for _, g := range left {
-		if !g.granted {
+		if g.state == refused {
 			w.trim(p, g)
 		}
 	}
@@ -89,7 +104,7 @@ func (w *Worker) queueBurst(p *port) (scarce bool) {
 func (w *Worker) queueCharged(p *port, batches []*batch) (left []*batch) {
 	left = batches[:0]
 	for _, g := range batches {
-		if g.charged {
+		if g.state == charged {
 			w.queue(p, g)
 		} else {
 			left = append(left, g)
@@ -107,7 +122,10 @@ func (w *Worker) trim(p *port, g *batch) {
 	}
 	first := w.frames[g.frames.First()].Cells()
 	grant := w.accounts.Grant(out.number, int(g.queue), p.number, g.cells, first)
-	if g.granted = grant > 0; grant == g.cells {
+	if grant > 0 {
+		g.state = granted
+	}
+	if grant == g.cells {
 		return
 	}
 	all, dropped := g.frames, w.ids[:0]
