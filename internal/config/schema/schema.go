@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -78,8 +79,11 @@ func marshal(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Document returns the JSON Schema (draft 2020-12) of a whole file: a JSON document that ends with
-// a newline.
+// describedKey is the beginning of a key and its schema in compact JSON.
+var describedKey = regexp.MustCompile(`"\w+":\{"description":`)
+
+// Document returns the JSON Schema (draft 2020-12) of a whole file: a JSON document with a line for
+// each key of a file.
 func (s *Schema) Document(title string) []byte {
 	file := *s
 	file.Dialect = "https://json-schema.org/draft/2020-12/schema"
@@ -88,12 +92,7 @@ func (s *Schema) Document(title string) []byte {
 	if err != nil {
 		panic(fmt.Sprintf("schema: %v", err)) // nothing in it depends on input
 	}
-	var b bytes.Buffer
-	if err := json.Indent(&b, bytes.TrimSpace(compact), "", "  "); err != nil {
-		panic(fmt.Sprintf("schema: %v", err))
-	}
-	b.WriteByte('\n')
-	return b.Bytes()
+	return describedKey.ReplaceAll(compact, []byte("\n$0"))
 }
 
 // Of returns the schema of the value of a key: with the key's meaning and its default, which is ""
