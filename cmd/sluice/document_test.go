@@ -22,7 +22,6 @@ import (
 	"sluice/internal/doctor"
 	"sluice/internal/report/capture"
 	"sluice/internal/report/console"
-	"sluice/internal/report/show"
 	"sluice/internal/state"
 	"sluice/internal/text/prose"
 )
@@ -59,7 +58,7 @@ func TestJSONReference(t *testing.T) {
 	for _, d := range jsonDocuments {
 		fmt.Fprintf(&r, "\n## %s\n", d.commands)
 		if of := reflect.TypeOf(d.document); r.seen[of] {
-			fmt.Fprintf(&r, "\nThe fields of a [%s](#%s).\n", title(of), strings.ToLower(title(of)))
+			fmt.Fprintf(&r, "\nA %s.\n", title(of))
 		} else {
 			r.describe(of)
 		}
@@ -126,9 +125,9 @@ func (r *jsonReference) fields(of reflect.Type, inner *[]reflect.Type) {
 		}
 		kind := r.kind(f.Type, inner)
 		if options != "" {
-			kind += ", may be missing"
+			kind += ", optional"
 		}
-		fmt.Fprintf(r, "| `%s` | %s | %s |\n", name, kind, show.OrNothing(strings.ReplaceAll(help, "|", `\|`)))
+		fmt.Fprintf(r, "| `%s` | %s | %s |\n", name, kind, strings.ReplaceAll(help, "|", `\|`))
 	}
 }
 
@@ -141,7 +140,8 @@ func title(of reflect.Type) string {
 	return name
 }
 
-// kind returns the JSON type of a Go type, and collects the structs it contains.
+// kind returns the JSON type of a Go type, in the terms that the introduction of the page explains,
+// and collects the structs it contains.
 func (r *jsonReference) kind(of reflect.Type, inner *[]reflect.Type) string {
 	switch {
 	case of == reflect.TypeFor[*config.Config]():
@@ -149,7 +149,7 @@ func (r *jsonReference) kind(of reflect.Type, inner *[]reflect.Type) string {
 	case of.Kind() == reflect.Pointer:
 		return r.kind(of.Elem(), inner) + " or null"
 	case of == reflect.TypeFor[time.Time]():
-		return "string, a time"
+		return "time"
 	case of.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
 		return "string"
 	case of.Implements(reflect.TypeFor[json.Marshaler]()):
@@ -157,22 +157,22 @@ func (r *jsonReference) kind(of reflect.Type, inner *[]reflect.Type) string {
 	}
 	switch of.Kind() {
 	case reflect.Bool:
-		return "boolean"
+		return "bool"
 	case reflect.String:
 		return "string"
 	case reflect.Float32, reflect.Float64:
 		return "number"
 	case reflect.Slice:
-		return "array of " + r.kind(of.Elem(), inner)
+		return r.kind(of.Elem(), inner) + "[]"
 	case reflect.Array:
-		return fmt.Sprintf("array of %d: %s", of.Len(), r.kind(of.Elem(), inner))
+		return fmt.Sprintf("%s[%d]", r.kind(of.Elem(), inner), of.Len())
 	case reflect.Map:
-		return "object, each value: " + r.kind(of.Elem(), inner)
+		return "object of " + r.kind(of.Elem(), inner)
 	case reflect.Struct:
 		*inner = append(*inner, of)
-		return fmt.Sprintf("[%s](#%s)", title(of), strings.ToLower(title(of)))
+		return title(of)
 	}
-	return "integer"
+	return "int"
 }
 
 // commentsOf parses the comments of a package of this project.
