@@ -157,7 +157,7 @@ func TestJumboRingsTooShort(t *testing.T) {
 }
 
 // TestJumboFlood has two hosts flood jumbo frames of both classes to the two others, more than the
-// links take. With headroom for each copy, as docs/architecture.md has it, no lossless frame is
+// links take. With headroom for each copy, as docs/lossless.md has it, no lossless frame is
 // lost; every copy of a lossy frame arrives or is counted.
 func TestJumboFlood(t *testing.T) {
 	const group = frame.MAC(0x0300_0000_0001)

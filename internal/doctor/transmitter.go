@@ -17,7 +17,7 @@ import (
 )
 
 // Checks of the transmitter, which sends the ports' frames where sockets would copy them
-// (docs/architecture.md, pmd/transmitter).
+// (docs/notes/transmitter.md).
 
 // Beginnings of findings.
 const (

@@ -5,7 +5,7 @@
 // what the virtual links open is for the control plane to put into effect.
 //
 // Sources: Linux drivers/scsi/fcoe/fcoe_ctlr.c (an ENode), the manuals of Cisco, Dell, H3C and
-// Juniper for what bridges do, and FC-BB-5 for the terms. docs/architecture.md says what was
+// Juniper for what bridges do, and FC-BB-5 for the terms. docs/notes/fip-snooping.md says what was
 // decided where they leave a choice.
 package snoop
 
