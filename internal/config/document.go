@@ -30,5 +30,4 @@ func Schema() []byte {
 }
 
 // Reference returns the description of every key in Markdown, with a section for each mapping.
-// example is a file that has all keys; each section shows its part of it.
-func Reference(example string) string { return described().Reference(introduction, example) }
+func Reference() string { return described().Reference(introduction) }

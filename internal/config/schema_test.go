@@ -19,12 +19,8 @@ var update = flag.Bool("update", false, "write the published files anew")
 
 // TestPublished: the files in docs are those generated from the keys.
 func TestPublished(t *testing.T) {
-	example, err := os.ReadFile("../../examples/bridge.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for file, want := range map[string]string{
-		"../../docs/sluice.schema.json": string(Schema()), "../../docs/configuration.md": Reference(string(example)),
+		"../../docs/sluice.schema.json": string(Schema()), "../../docs/configuration.md": Reference(),
 	} {
 		if *update {
 			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {

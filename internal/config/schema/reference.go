@@ -9,19 +9,15 @@ import (
 )
 
 // Reference returns the description of every key of a file in Markdown, with a section for each
-// mapping. It begins with the introduction. example is a file that has all keys; each section shows
-// its part of it.
-func (s *Schema) Reference(introduction, example string) string {
-	r := reference{example: example}
+// mapping. It begins with the introduction.
+func (s *Schema) Reference(introduction string) string {
+	var r reference
 	r.WriteString(introduction)
 	r.section("", "the file", s)
 	return r.String()
 }
 
-type reference struct {
-	strings.Builder
-	example string
-}
+type reference struct{ strings.Builder }
 
 // section describes the keys of a mapping, and then those of the mappings in it. path leads to it,
 // doc says what it is.
@@ -43,9 +39,6 @@ func (r *reference) section(path, doc string, of *Schema) {
 		}
 		fallback, meaning := key.meaning(of)
 		fmt.Fprintf(r, "| `%s` | %s | %s | %s |\n", key.Name, value, fallback, meaning)
-	}
-	if path != "" && level == 2 {
-		fmt.Fprintf(r, "\n```yaml\n%s```\n", part(r.example, strings.TrimSuffix(path, "[]")))
 	}
 	for _, key := range of.Properties {
 		if inner, in := key.Mapping(path); inner != nil {
@@ -85,20 +78,4 @@ func (p *Property) meaning(of *Schema) (fallback, meaning string) {
 // anchor returns the anchor of a section in Markdown.
 func anchor(path string) string {
 	return strings.NewReplacer("[", "", "]", "", ".", "").Replace(path)
-}
-
-// part returns the lines of a file that belong to one of its keys.
-func part(file, key string) string {
-	root := Node(file)
-	for i := 0; i < len(root.Content); i += 2 {
-		if root.Content[i].Value != key {
-			continue
-		}
-		lines := strings.SplitAfter(file, "\n")[root.Content[i].Line-1:]
-		if i+2 < len(root.Content) {
-			lines = lines[:root.Content[i+2].Line-root.Content[i].Line]
-		}
-		return strings.TrimRight(strings.Join(lines, ""), "\n") + "\n"
-	}
-	panic(fmt.Sprintf("schema: the example has no key %s", key))
 }
