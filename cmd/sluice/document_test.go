@@ -95,7 +95,6 @@ func (r *jsonReference) describe(of reflect.Type) {
 	if comment := r.commentsOf(of.PkgPath())[of.Name()]; comment != "" {
 		fmt.Fprintf(r, "%s\n\n", prose.Wrap(comment, 100, ""))
 	}
-	r.WriteString("| field | type | meaning |\n|---|---|---|\n")
 	var inner []reflect.Type
 	r.fields(of, &inner)
 	for _, t := range inner {
@@ -103,7 +102,7 @@ func (r *jsonReference) describe(of reflect.Type) {
 	}
 }
 
-// fields writes a row for each field of a struct, and collects the structs that the fields contain.
+// fields writes a line for each field of a struct, and collects the structs that the fields contain.
 func (r *jsonReference) fields(of reflect.Type, inner *[]reflect.Type) {
 	comments := r.commentsOf(of.PkgPath())
 	for i := range of.NumField() {
@@ -127,7 +126,11 @@ func (r *jsonReference) fields(of reflect.Type, inner *[]reflect.Type) {
 		if options != "" {
 			kind += ", optional"
 		}
-		fmt.Fprintf(r, "| `%s` | %s | %s |\n", name, kind, strings.ReplaceAll(help, "|", `\|`))
+		if kind = " " + kind; kind == " int" {
+			kind = ""
+		}
+		text := strings.TrimSuffix("- `"+name+"`"+kind+": "+help, ": ")
+		r.WriteString(prose.Wrap(text, 100, "  ") + "\n")
 	}
 }
 
