@@ -102,7 +102,7 @@ func (r *jsonReference) describe(of reflect.Type) {
 	}
 }
 
-// fields writes a line for each field of a struct, and collects the structs that the fields contain.
+// fields writes a line for each field of a struct, and collects the structs they contain.
 func (r *jsonReference) fields(of reflect.Type, inner *[]reflect.Type) {
 	comments := r.commentsOf(of.PkgPath())
 	for i := range of.NumField() {
@@ -143,8 +143,8 @@ func title(of reflect.Type) string {
 	return name
 }
 
-// kind returns the JSON type of a Go type, in the terms that the introduction of the page explains,
-// and collects the structs it contains.
+// kind returns the JSON type of a Go type, in the terms of the introduction of the page, and
+// collects the structs it contains.
 func (r *jsonReference) kind(of reflect.Type, inner *[]reflect.Type) string {
 	switch {
 	case of == reflect.TypeFor[*config.Config]():

@@ -38,8 +38,7 @@ var documented = []struct{ args, says string }{
 	{"top", "Everything, refreshed every second. `q` quits; `1` to `5` show one section."},
 	{"show", "An overview."},
 	{"show ports", "Received, sent and dropped frames of each port, and rates, averaged over `--interval`."},
-	{"show pfc", "PFC frames by priority, and the pauses that resulted."},
-	{"show pfc --history --port port1", "The same of one port, with the latest pauses, one by one."},
+	{"show pfc --history --port port1", "PFC frames by priority, and the pauses that resulted."},
 	{"show pg --nonzero", "Usage, watermarks and drops of the priority groups. `--nonzero` hides empty ones."},
 	{"show queues --nonzero", "Depth, sent frames and drops of the egress queues."},
 	{"show watermarks", "The highest usage since the watermarks were cleared; with `--persistent`, since the start."},
@@ -48,15 +47,7 @@ var documented = []struct{ args, says string }{
 	{"show ets --port port3", "Groups, weights and sent frames of the egress queues of a port."},
 	{"show workers", "The load of the workers, and the gaps of their loops."},
 	{"show drops", "Which frames were dropped, and why."},
-	{"show lldp", "Counters of LLDP, which is off here."},
-	{"show lldp neighbors", "What neighbours say of themselves; with `--port` or `--detail`, all of it."},
-	{"show dcbx", "What the two ends of each link agreed; with `--port`, both ends side by side. [DCBX](dcbx.md) has " +
-		"examples."},
-	{"show fcoe", "FIP snooping, which is off here. [FCoE](fcoe.md) has examples of all its views."},
-	{"show fcoe sessions", "The FCoE sessions; with `--detail`, all of each."},
-	{"show fcoe enodes", "The hosts that have logged in."},
-	{"show fcoe fcfs", "The FCoE forwarders."},
-	{"show fcoe counters", "What FIP snooping refused, and which sessions ended, by reason."},
+	{"show lldp", "Counters of LLDP, which is off here. [DCBX](dcbx.md) and [FCoE](fcoe.md) have their own views."},
 	{"show config", "The configuration as the switch loaded it."},
 }
 

@@ -22,13 +22,13 @@ var tourStops = []struct{ prints, not string }{
 	{`^$`, ``},
 	{`(?s)^ok\n.*cos3 +3 +never.*lossless drops: 0\n.*2 of 2 ports up`, ``},
 	{`^$`, ``},
-	{`(?s)lossless drops: 0\n.*veth-b +0 .* queue_full +[1-9].*` + // show drops
-		`PORT TX.*veth-a +0 +0 +0 +[1-9].*` + // show pfc
+	{`(?s)lossless drops: 0\n.*to-receiver +0 .* queue_full +[1-9].*` + // show drops
+		`PORT TX.*to-sender +0 +0 +0 +[1-9].*` + // show pfc
 		`sent xoff for.*` + // top
 		`100 of [0-9]+ frames captured.*` + // capture
 		`ok +switch +running.*errors: `, `ALARM`}, // doctor
 	{`^$`, ``},
-	{`(?s)veth-b:3 +stormed +1/0.*alertname="SluicePauseStorm", alertstate="firing", device="veth-b"`,
+	{`(?s)to-receiver:3 +stormed +1/0.*alertname="SluicePauseStorm", alertstate="firing", device="to-receiver"`,
 		`SluiceLosslessDrop`},
 	{`(?s)lossless drops: 0\n.*flow 0: sent [1-9].*PFC frames: [1-9].*` +
 		`flow 0: received [1-9][0-9]* frames, [0-9]+ bytes; 0 missing`, ``},
