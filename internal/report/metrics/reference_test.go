@@ -34,19 +34,14 @@ func reference(scraped []byte) string {
 	var b strings.Builder
 	b.WriteString("# Metrics\n\nThe switch serves these metrics to Prometheus at `metrics.listen`, with those of " +
 		"every process\n" +
-		"(`process_…`) and every Go program (`go_…`). Memory is counted in whole cells, the bytes of frames\n" +
-		"without FCS. A test of `internal/report/metrics` writes this page from a scrape.\n\n" +
+		"(`process_…`) and every Go program (`go_…`). Names of counters end in `_total`; all others but one\n" +
+		"histogram are gauges. Memory is counted in whole cells, the bytes of frames without FCS. A test\n" +
+		"writes this page from a scrape.\n\n" +
 		"| metric | labels | what it is |\n|---|---|---|\n")
-	kinds := make(map[string]string)
-	for _, line := range series(scraped, "# TYPE sluice_") {
-		name, kind, _ := strings.Cut(strings.TrimPrefix(line, "# TYPE "), " ")
-		kinds[name] = kind
-	}
 	for _, line := range series(scraped, "# HELP sluice_") {
 		name, help, _ := strings.Cut(strings.TrimPrefix(line, "# HELP "), " ")
 		help = strings.ReplaceAll(help, "|", `\|`)
-		fmt.Fprintf(&b, "| `%s` (%s) | %s | %s |\n", name, kinds[name], strings.Join(labelsOf(scraped, name), " "),
-			help)
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, strings.Join(labelsOf(scraped, name), " "), help)
 	}
 	return b.String()
 }
