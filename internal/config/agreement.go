@@ -203,8 +203,8 @@ func takeETS(d *decoder, c *Config) {
 	}
 }
 
-// Blame returns err, why a configuration does not fit these links, with Error.Port and
-// Error.Feature if it is because of an agreement. try says whether it fits other links.
+// Blame attributes err to the DCBX agreement that caused it, by setting Error.Port and
+// Error.Feature. try says whether the configuration fits other links.
 func (c *Config) Blame(facts map[string]LinkFacts, err error, try func(map[string]LinkFacts) error) error {
 	var one *Error
 	if err == nil || errors.As(err, &one) && one.Port != "" {

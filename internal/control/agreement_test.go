@@ -31,7 +31,7 @@ func TestAgreementBeyondTheMemory(t *testing.T) {
 			"buffers "},
 		{map[string]uint8{"a": 0xff}, "a", "or turn off PFC for priorities 0, 1, 2, 4, 5, 6, 7 at the peer"},
 	} {
-		next, err := s.on(file, configtest.Agreed(test.links))
+		next, err := s.resolve(file, configtest.Agreed(test.links))
 		if test.want == "" {
 			if err != nil || next.Ports[0].PFC != 0x18 {
 				t.Errorf("%v: %v", test.links, err)

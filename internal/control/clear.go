@@ -47,10 +47,10 @@ func (s *Switch) countAnew(device string) {
 	s.cleared.Store(&next)
 }
 
-// countOffAnew forgets the cleared counters of what is off: of pauses and storms without flow
-// control or watchdog, and of FIP without snooping. The workers and snooping drop these counters
-// too: they count from 0 when it is turned on again.
-func (s *Switch) countOffAnew() {
+// resetDisabled drops the baseline of counters whose feature is disabled: pauses and storms without
+// flow control or watchdog, and FIP without snooping. Their owners drop the counters too, and count
+// from 0 when the feature is enabled again.
+func (s *Switch) resetDisabled() {
 	before := s.cleared.Load()
 	if before == nil {
 		return

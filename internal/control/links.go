@@ -36,7 +36,7 @@ type refusal struct {
 // itself is wrong.
 func (s *Switch) fit(file *config.Config) (f fitting, err error) {
 	all := s.factsOf(file)
-	if f.config, err = s.on(file, all); err == nil {
+	if f.config, err = s.resolve(file, all); err == nil {
 		f.facts = all
 		return f, nil
 	}
@@ -46,7 +46,7 @@ func (s *Switch) fit(file *config.Config) (f fitting, err error) {
 			f.facts[device] = config.LinkFacts{DCB: new(config.Agreed)}
 		}
 	}
-	if f.config, err = s.on(file, f.facts); err != nil {
+	if f.config, err = s.resolve(file, f.facts); err != nil {
 		return f, err
 	}
 	for i := range file.Ports {
@@ -64,7 +64,7 @@ func (s *Switch) fit(file *config.Config) (f fitting, err error) {
 func (s *Switch) extend(f *fitting, file *config.Config, device string, fact config.LinkFacts) error {
 	more := maps.Clone(f.facts)
 	more[device] = fact
-	next, err := s.on(file, more)
+	next, err := s.resolve(file, more)
 	if err == nil {
 		f.config, f.facts = next, more
 	}
@@ -120,9 +120,9 @@ func (s *Switch) factsOf(file *config.Config) map[string]config.LinkFacts {
 	return facts
 }
 
-// on returns a configuration fitted to these links, or why it can't be: config.Error says so if it
-// is because of what a port agreed on.
-func (s *Switch) on(file *config.Config, facts map[string]config.LinkFacts) (*config.Config, error) {
+// resolve returns file resolved for these links. If an agreement is at fault, the error names its
+// port.
+func (s *Switch) resolve(file *config.Config, facts map[string]config.LinkFacts) (*config.Config, error) {
 	next, err := s.onLinks(file, facts)
 	if err == nil {
 		return next, nil
@@ -133,7 +133,7 @@ func (s *Switch) on(file *config.Config, facts map[string]config.LinkFacts) (*co
 	})
 }
 
-// onLinks is on with errors as if they were of the file, except those that the file alone explains.
+// onLinks is resolve without the attribution of errors.
 func (s *Switch) onLinks(file *config.Config, facts map[string]config.LinkFacts) (next *config.Config, err error) {
 	if next, err = file.OnLinks(facts); err != nil {
 		return nil, err

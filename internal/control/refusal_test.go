@@ -76,11 +76,11 @@ func TestRefusalOfANewAgreement(t *testing.T) {
 		found := false
 		for buffers := 4096; buffers < 20_000 && !found; buffers += 256 { // enough for one port, but not for two
 			s, file := fitter(t, strings.Replace(text, "4096", fmt.Sprint(buffers), 1), runs)
-			running, err := s.on(file, runs)
+			running, err := s.resolve(file, runs)
 			if err != nil {
 				continue
 			}
-			if _, err := s.on(file, both); err == nil {
+			if _, err := s.resolve(file, both); err == nil {
 				break
 			}
 			found, s.config = true, running

@@ -92,7 +92,7 @@ func (s *Switch) change(f fitting) (came []*port, err error) {
 		return nil, err
 	}
 	s.running.Store(&running{next, s.ports})
-	s.countOffAnew()
+	s.resetDisabled()
 	return came, nil
 }
 

@@ -61,7 +61,7 @@ type Params struct {
 // PortParams describe one port. Its index in Params.Ports is its number throughout the switch.
 type PortParams struct {
 	Name        string
-	Vacant      bool // no port has the number, which the worker's next port may get; only Worker counts
+	Vacant      bool // unused slot, reusable by a new port of the same worker; other fields but Worker are ignored
 	Worker      int  // the worker that owns it
 	MaxFrame    int  // bytes without FCS; longer frames are dropped as oversize
 	Parts       int  // most buffers that a frame occupies; 0: 1

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Params are the limits of a House.
+// Params are the limits of a server.
 type Params struct {
 	Connections int                   // at a time
 	Requests    int                   // answered at a time; further ones wait
@@ -24,9 +24,9 @@ type Params struct {
 	Refuse      http.HandlerFunc      // answers requests that have waited for Patience; nil: an empty 503
 }
 
-// House has the seats of one server. Use its listener, its context and its handler together. Any
+// Limiter bounds one server's connections. Install its Listener, Context and Handler together. Any
 // goroutine may call it.
-type House struct {
+type Limiter struct {
 	params  Params
 	turns   chan struct{} // taken by requests of any client
 	kept    chan struct{} // taken by requests of the preferred client
@@ -35,40 +35,40 @@ type House struct {
 	prefers string  // the preferred client; empty: none
 }
 
-// New returns a House without a preferred client.
-func New(p Params) *House {
-	return &House{params: p, turns: make(chan struct{}, p.Requests), kept: make(chan struct{}, p.Kept)}
+// New returns a Limiter without a preferred client.
+func New(p Params) *Limiter {
+	return &Limiter{params: p, turns: make(chan struct{}, p.Requests), kept: make(chan struct{}, p.Kept)}
 }
 
 // Prefer makes a client the preferred one, instead of the previous one.
-func (h *House) Prefer(client string) {
-	h.lock.Lock()
-	defer h.lock.Unlock()
-	h.prefers = client
+func (l *Limiter) Prefer(client string) {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	l.prefers = client
 }
 
 // seat is a connection that has a seat.
 type seat struct {
 	net.Conn
-	house  *House
-	client string
-	asked  bool // it has sent a request
+	limiter *Limiter
+	client  string
+	asked   bool // it has sent a request
 }
 
 // Close closes the connection and frees its seat.
 func (s *seat) Close() error {
-	s.house.lock.Lock()
-	s.house.taken = slices.DeleteFunc(s.house.taken, func(o *seat) bool { return o == s })
-	s.house.lock.Unlock()
+	s.limiter.lock.Lock()
+	s.limiter.taken = slices.DeleteFunc(s.limiter.taken, func(o *seat) bool { return o == s })
+	s.limiter.lock.Unlock()
 	return s.Conn.Close()
 }
 
 // Listener gives seats to the connections of another listener.
-func (h *House) Listener(of net.Listener) net.Listener { return listener{of, h} }
+func (l *Limiter) Listener(of net.Listener) net.Listener { return listener{of, l} }
 
 type listener struct {
 	net.Listener
-	house *House
+	limiter *Limiter
 }
 
 // Accept waits for a connection that gets a seat. It closes those that get none.
@@ -78,8 +78,8 @@ func (l listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		s := &seat{Conn: c, house: l.house, client: l.house.params.Client(c)}
-		evicted, seated := l.house.enter(s)
+		s := &seat{Conn: c, limiter: l.limiter, client: l.limiter.params.Client(c)}
+		evicted, seated := l.limiter.enter(s)
 		if evicted != nil {
 			_ = evicted.Conn.Close()
 		}
@@ -92,33 +92,33 @@ func (l listener) Accept() (net.Conn, error) {
 
 // enter gives a connection a seat, if necessary that of an evicted one, which the caller has to
 // close.
-func (h *House) enter(s *seat) (evicted *seat, seated bool) {
-	h.lock.Lock()
-	defer h.lock.Unlock()
-	room := h.params.Connections
-	if s.client == h.prefers {
-		room += h.params.Kept
+func (l *Limiter) enter(s *seat) (evicted *seat, seated bool) {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	room := l.params.Connections
+	if s.client == l.prefers {
+		room += l.params.Kept
 	}
-	if len(h.taken) >= room {
-		if evicted = h.idlest(s.client); evicted == nil {
+	if len(l.taken) >= room {
+		if evicted = l.idlest(s.client); evicted == nil {
 			return nil, false
 		}
-		h.taken = slices.DeleteFunc(h.taken, func(o *seat) bool { return o == evicted })
+		l.taken = slices.DeleteFunc(l.taken, func(o *seat) bool { return o == evicted })
 	}
-	h.taken = append(h.taken, s)
+	l.taken = append(l.taken, s)
 	return evicted, true
 }
 
 // idlest returns the seat to evict for a new connection, or nil if there is none: the oldest
 // connection without a request, of the client with the most connections among those that have such
 // one. The preferred client keeps its kept seats.
-func (h *House) idlest(newcomer string) (idlest *seat) {
+func (l *Limiter) idlest(newcomer string) (idlest *seat) {
 	held := make(map[string]int)
-	for _, s := range h.taken {
+	for _, s := range l.taken {
 		held[s.client]++
 	}
-	for _, s := range h.taken {
-		keeps := s.client == h.prefers && s.client != newcomer && held[s.client] <= h.params.Kept
+	for _, s := range l.taken {
+		keeps := s.client == l.prefers && s.client != newcomer && held[s.client] <= l.params.Kept
 		if !s.asked && !keeps && (idlest == nil || held[s.client] > held[idlest.client]) {
 			idlest = s
 		}
@@ -130,7 +130,7 @@ func (h *House) idlest(newcomer string) (idlest *seat) {
 type key struct{}
 
 // Context is for http.Server.ConnContext.
-func (h *House) Context(ctx context.Context, c net.Conn) context.Context {
+func (l *Limiter) Context(ctx context.Context, c net.Conn) context.Context {
 	if s := seatOf(c); s != nil {
 		return context.WithValue(ctx, key{}, s)
 	}
@@ -155,15 +155,15 @@ func seatOf(c net.Conn) *seat {
 }
 
 // Handler answers requests in turn. Connections with a request are not evicted.
-func (h *House) Handler(answers http.Handler) http.Handler {
+func (l *Limiter) Handler(answers http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		leave := h.turn(r)
+		leave := l.turn(r)
 		switch {
 		case leave != nil:
 			defer leave()
 			answers.ServeHTTP(w, r)
-		case h.params.Refuse != nil:
-			h.params.Refuse(w, r)
+		case l.params.Refuse != nil:
+			l.params.Refuse(w, r)
 		default:
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
@@ -172,28 +172,28 @@ func (h *House) Handler(answers http.Handler) http.Handler {
 
 // turn waits for the turn of a request. It returns nil if that did not come in time, or if the
 // client has left.
-func (h *House) turn(r *http.Request) (leave func()) {
+func (l *Limiter) turn(r *http.Request) (leave func()) {
 	s, _ := r.Context().Value(key{}).(*seat)
 	var kept chan struct{} // nil for other clients: never ready
 	if s != nil {
-		h.lock.Lock()
-		if s.asked = true; s.client == h.prefers {
-			kept = h.kept
+		l.lock.Lock()
+		if s.asked = true; s.client == l.prefers {
+			kept = l.kept
 		}
-		h.lock.Unlock()
+		l.lock.Unlock()
 	}
 	select { // a free turn is taken even if patience is 0
-	case h.turns <- struct{}{}:
-		return func() { <-h.turns }
+	case l.turns <- struct{}{}:
+		return func() { <-l.turns }
 	default:
 	}
-	over := time.NewTimer(h.params.Patience)
+	over := time.NewTimer(l.params.Patience)
 	defer over.Stop()
 	select {
-	case h.turns <- struct{}{}:
-		return func() { <-h.turns }
+	case l.turns <- struct{}{}:
+		return func() { <-l.turns }
 	case kept <- struct{}{}:
-		return func() { <-h.kept }
+		return func() { <-l.kept }
 	case <-r.Context().Done():
 	case <-over.C:
 	}

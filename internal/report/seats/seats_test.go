@@ -50,7 +50,7 @@ func TestSeats(t *testing.T) {
 	})
 }
 
-func held(h *House, client string) (n int) {
+func held(h *Limiter, client string) (n int) {
 	for _, s := range h.taken {
 		if s.client == client {
 			n++
@@ -60,10 +60,10 @@ func held(h *House, client string) (n int) {
 }
 
 // arrive has a client connect, and checks which connection was evicted for it.
-func arrive(t *rapid.T, h *House, client string) {
+func arrive(t *rapid.T, h *Limiter, client string) {
 	before := slices.Clone(h.taken)
 	idle := func(s *seat) bool { return !s.asked }
-	s := &seat{Conn: new(pipe), house: h, client: client}
+	s := &seat{Conn: new(pipe), limiter: h, client: client}
 	kept := held(h, "root")
 	evicted, seated := h.enter(s)
 	room := h.params.Connections
@@ -97,11 +97,11 @@ func TestEvictsWhoHasMost(t *testing.T) {
 	h := New(Params{Connections: 5, Requests: 1})
 	var all []*seat
 	for _, client := range []string{"few", "many", "many", "many", "few"} {
-		s := &seat{Conn: new(pipe), house: h, client: client}
+		s := &seat{Conn: new(pipe), limiter: h, client: client}
 		all = append(all, s)
 		h.enter(s)
 	}
-	if evicted, seated := h.enter(&seat{Conn: new(pipe), house: h, client: "few"}); evicted != all[1] || !seated {
+	if evicted, seated := h.enter(&seat{Conn: new(pipe), limiter: h, client: "few"}); evicted != all[1] || !seated {
 		t.Errorf("evicted %+v", evicted)
 	}
 }
