@@ -67,7 +67,7 @@ func (s *Switch) shutPort(p *port) error {
 	return err
 }
 
-// openPort puts a port back into service for somebody.
+// openPort puts a port back into service by order of a user.
 func (s *Switch) openPort(p *port, by string) (waits string, err error) {
 	defer s.share(p)
 	if p.shut {

@@ -36,8 +36,8 @@ type Attempt struct {
 	Again time.Duration // how long the setting is left alone from now on
 }
 
-// keeping says when Keep may put a setting back. Each time it waits longer, as somebody may insist
-// on another value.
+// keeping says when Keep may put a setting back. Each time it waits longer, as another
+// program may insist on its value.
 type keeping struct {
 	times int
 	wait  time.Duration

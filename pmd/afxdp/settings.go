@@ -47,7 +47,7 @@ type setting struct {
 	// "": it is set, or not needed.
 	lacks func(s *Settings, link netlink.Link) (text, fix string)
 	set   func(s *Settings, link netlink.Link) error // nil: the setting is in another network namespace
-	// restore undoes set, if that took effect. A value that somebody else has set since stays.
+	// restore undoes set, if that took effect. A value that another program has set since stays.
 	restore func(s *Settings, link netlink.Link) error
 	// reopen: drivers set up their rings anew for it, so it is set only while the port is closed;
 	// Port.CheckDevice tells when that is needed.
@@ -181,7 +181,7 @@ func (s *Settings) apply() error {
 // Restore restores the previous settings and forgets them, even if the device has been renamed. If
 // it fails, it may be called again; after it succeeds, further calls do nothing. For a device that
 // is gone, there is nothing to restore. A value that is neither the original nor that of Prepare is
-// somebody else's, and stays.
+// another program's, and stays.
 func (s *Settings) Restore() error {
 	s.lock.Lock()
 	defer s.lock.Unlock()

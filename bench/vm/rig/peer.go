@@ -284,7 +284,7 @@ func (p *Peer) Pauses(priority int) (xoff, xon int) { return p.pauses.counts(pri
 // PauseTime returns how long the longest pause of a PFC frame lasts.
 func (p *Peer) PauseTime() time.Duration { return p.pauses.time(65535) }
 
-// Lost returns how many frames this side has lost: for want of room in the socket, or in the device
+// Lost returns how many frames this side has lost: the socket had no room, or the device had none
 // because the guest did not take them.
 func (p *Peer) Lost() (received, sent uint64, err error) {
 	if received, err = socketDrops(p.fd); err != nil {

@@ -193,9 +193,9 @@ func (s *setup) misfitHost(f *fcf, p *port, host address, wwpn fcoe.WWN, spma fr
 	return why
 }
 
-// admits reports whether an ENode may log in behind a port, and have an SPMA there; 0: none. Nobody
-// can take the place of a listed host while its link is down: who uses one of its names has to be
-// behind a port that lists it.
+// admits reports whether an ENode may log in behind a port, and have an SPMA there; 0: none. No
+// host can take the place of a listed one while its link is down: its names are accepted only
+// behind a port that lists them.
 func (s *setup) admits(p *port, mac frame.MAC, wwpn fcoe.WWN, spma frame.MAC) bool {
 	list := s.named[p.Name].ENodes
 	admitted := len(list) == 0

@@ -161,8 +161,8 @@ func (s *System) room(p *port, e *enode, ending []*link) Reason {
 	return Passed
 }
 
-// judgeLogout decides about a LOGO. Its payload names the FC_ID a second time: an FCF that believed
-// it would log out somebody else.
+// judgeLogout decides about a LOGO. Its payload names the FC_ID a second time: otherwise an FCF
+// could log out another host.
 func (s *System) judgeLogout(m *message, l *login) Reason {
 	if m.ELS.Header.D != fcoe.FabricPort {
 		return BadLogin

@@ -61,8 +61,8 @@ func (s *System) advertise(now int64, m *message, f *fcf) Reason {
 	return Passed
 }
 
-// meet adds a new FCF. Whoever logged in with its address at an ENode port, which was not known to
-// be an FCF's, has no right to it.
+// meet adds a new FCF. A host that has logged in with its address, which was not known to be an
+// FCF's, loses it.
 func (s *System) meet(now int64, m *message) {
 	if l := s.links[m.source()]; l != nil {
 		s.endLink(now, l, TakenByFCF)

@@ -79,8 +79,8 @@ func (s *System) flushLogs(now int64) {
 	}
 }
 
-// logRefusal logs the frame that a port has refused last. Frames that nobody has to get are not
-// worth a line: an FCF sends them all the time.
+// logRefusal logs the frame that a port has refused last. Frames without a receiver get no
+// line: an FCF sends them all the time.
 func (s *System) logRefusal(now int64, p *port, reason Reason) {
 	if reason == NoEgress || !s.allow(now, &p.logs.refusals[reason], refusalLines) {
 		return

@@ -19,7 +19,7 @@ type Verdict struct {
 }
 
 // Receive decides about a frame. What follows from a frame that passes is in Links when Receive
-// returns. So whoever puts Links into effect before forwarding the frame has opened the virtual
+// returns. A caller that puts Links into effect before forwarding the frame has opened the virtual
 // link before its accept arrives, and closed it before its end is announced. A refused frame
 // changes nothing. Of a port that is not configured, every frame is refused with WrongVLAN.
 //
@@ -149,7 +149,7 @@ func (s *System) sendToFCF(m *message) (*fcf, Reason) {
 }
 
 // sendToENodes sends a frame of an FCF to All-ENode-MACs, or to one host. A host that has not
-// logged in may be at any port for ENodes: its solicitation has left no trace, as anybody can send
+// logged in may be at any port for ENodes: its solicitation has left no trace, as any host can send
 // those.
 func (s *System) sendToENodes(m *message) Reason {
 	switch f, c := s.fcfs[m.destination()], s.claims[m.destination()]; {

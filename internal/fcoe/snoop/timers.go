@@ -138,7 +138,7 @@ func (s *System) over(now, deadline int64) bool {
 	return deadline <= now
 }
 
-// giveUp ends a login that nobody has answered, unless it has ended with its FCF.
+// giveUp ends a login without an answer, unless it has ended with its FCF.
 func (s *System) giveUp(l *login) {
 	if s.logins[l.exchange] != l {
 		return

@@ -56,8 +56,8 @@ func listenToViewers(c *config.Config) (net.Listener, error) {
 // listenOn makes a socket for a group. It replaces one left behind by a killed switch. key is the
 // configuration key that names the group.
 func listenOn(path string, group int, key string) (net.Listener, error) {
-	// The directory and the socket get their modes when they are made: whoever may write there
-	// could put a link to another file in their place before a later change of mode.
+	// The directory and the socket get their modes when they are made: a user who may write
+	// there could put a link to another file in their place before a later change of mode.
 	defer unix.Umask(unix.Umask(0))
 	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, unmakable(path, err)
