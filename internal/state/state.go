@@ -94,7 +94,7 @@ type Port struct {
 	SentBytes      uint64 `json:"sent_bytes" metric:"sluice_port_sent_bytes_total" help:"Bytes of frames forwarded to the port and handed to its device, without preamble, FCS and gap"`
 	Dropped        uint64 `json:"dropped" help:"Frames dropped, the sum of drops"`
 	FloodCopies    uint64 `json:"flood_copies" metric:"sluice_port_flood_copies_total" help:"Copies, beyond the first, of flooded frames that the port received, including dropped ones"`
-	Behind         uint64 `json:"behind" metric:"sluice_port_behind_total" help:"Iterations that left frames in the receive ring and therefore paused all lossless classes of the peer"`
+	Behind         uint64 `json:"behind" metric:"sluice_port_behind_total" help:"Iterations that left frames in the receive ring and so paused the peer"`
 	GivenTwice     uint64 `json:"given_twice" metric:"sluice_driver_buffers_refused_total,rare" help:"Buffers that the driver returned with a frame although it did not have them to receive into"`
 	CompletedTwice uint64 `json:"completed_twice" metric:"sluice_driver_duplicate_completions_total,rare" help:"Buffers that the kernel returned twice after sending"`
 
@@ -195,7 +195,7 @@ type Group struct {
 	Reserved      int   `json:"reserved_cells" help:"Of used_cells, those of its reserved memory"`
 	ReservedLimit int   `json:"reserved_limit_cells" help:"Its reserved memory"`
 	Shared        Level `json:"shared" when:"group" metric:"peak_cells=sluice_priority_group_shared_watermark_bytes" help:"Shared memory of the priority group, beyond its reserved memory and without headroom"`
-	Headroom      Level `json:"headroom" when:"headroom" metric:"used_cells=sluice_headroom_used_bytes peak_cells=sluice_headroom_watermark_bytes limit_cells=sluice_headroom_limit_bytes" help:"Headroom of the priority group (the peer is paused while any is used; frames beyond the limit are lost)"`
+	Headroom      Level `json:"headroom" when:"headroom" metric:"used_cells=sluice_headroom_used_bytes peak_cells=sluice_headroom_watermark_bytes limit_cells=sluice_headroom_limit_bytes" help:"Headroom of the priority group"`
 }
 
 // Level is how much of a memory is used. SONiC calls peak the user watermark, and max the
@@ -204,7 +204,7 @@ type Level struct {
 	Used  int `json:"used_cells" help:"in use"`
 	Peak  int `json:"peak_cells" help:"the most in use since the watermarks were cleared"`
 	Max   int `json:"max_cells" help:"the most in use since the start"`
-	Limit int `json:"limit_cells" help:"the limit; dynamic limits vary, and a queue whose limit is 0 has none"`
+	Limit int `json:"limit_cells" help:"the limit; dynamic ones vary; 0: none"`
 }
 
 // PauseSent counts the pauses of one CoS that the switch sent to the link partner.
@@ -334,8 +334,8 @@ type Worker struct {
 	Iterations     uint64  `json:"iterations" help:"Iterations of its loop"`
 	Busy           uint64  `json:"busy_iterations" metric:"sluice_worker_busy_iterations_total" help:"Iterations that moved a frame or a buffer; all others found nothing to do"`
 	BusyNS         int64   `json:"busy_ns" metric:"sluice_worker_busy_seconds_total" help:"Time of the iterations that moved a frame or a buffer; its rate is the load of the worker"`
-	LateIterations uint64  `json:"late_iterations" metric:"sluice_worker_late_iterations_total" help:"Gaps between two iterations that were longer than the shortest response of the worker's ports at that time: headroom may not have held the frames that arrived meanwhile"`
-	LateWaits      uint64  `json:"late_waits" metric:"sluice_worker_late_waits_total" help:"Pairs of consecutive gaps that were longer together than the shortest response of the worker's ports at that time: a frame may have waited that long until the worker found it, so headroom may not have held the frames that arrived meanwhile"`
+	LateIterations uint64  `json:"late_iterations" metric:"sluice_worker_late_iterations_total" help:"Gaps between two iterations that were longer than the shortest response of the worker's ports at that time"`
+	LateWaits      uint64  `json:"late_waits" metric:"sluice_worker_late_waits_total" help:"The same for two consecutive gaps together, for which a frame may have waited: headroom may not have held the frames that arrived meanwhile"`
 	Frames         uint64  `json:"frames" help:"Frames received by its ports"`
 	Bursts         uint64  `json:"bursts" help:"Bursts in which they were received"`
 	BurstSize      int     `json:"burst_size" help:"Maximum number of frames in a burst"`
