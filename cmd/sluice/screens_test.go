@@ -41,7 +41,7 @@ var documented = []struct{ args, says string }{
 	{"show pfc --history --port port1", "PFC frames by priority, and the pauses that resulted."},
 	{"show pg --nonzero", "Usage, watermarks and drops of the priority groups. `--nonzero` hides empty ones."},
 	{"show queues --nonzero", "Depth, sent frames and drops of the egress queues."},
-	{"show watermarks", "The highest usage since the watermarks were cleared; with `--persistent`, since the start."},
+	{"show watermarks --port port1", "The highest usage since the last clear; with `--persistent`, since the start."},
 	{"show pfcwd", "The watchdogs, and pause storms."},
 	{"show fdb", "The FDB entries, and counters of learning."},
 	{"show ets --port port3", "Groups, weights and sent frames of the egress queues of a port."},
