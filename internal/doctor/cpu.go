@@ -131,7 +131,7 @@ func processor(e *examination) {
 	cpuinfo, _ := e.Read("/proc/cpuinfo")
 	if e.Built < third && strings.HasPrefix(e.Built, "amd64") && microarch.HasThird(cpuinfo) {
 		e.ok("processor", "the program was built for %s; this processor also runs builds for %s "+
-			"(bin/sluice-v3 of make build), which may need a few per cent less time for a frame", e.Built, third)
+			"(bin/sluice-v3 of make v3), which may need a few per cent less time for a frame", e.Built, third)
 		return
 	}
 	e.ok("processor", "the program was built for %s", e.Built)
