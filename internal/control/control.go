@@ -68,6 +68,7 @@ type Switch struct {
 	links      map[string]afxdp.LinkEvent // the latest event of each device
 	failed     chan error                 // from workers that could not run
 	changing   bool                       // a reload is under way
+	holdTime   time.Duration              // holdTime; shorter at the end of tests
 	unrestored []*afxdp.Settings          // of devices whose settings could not be restored yet
 	held       map[int]io.Closer          // closed drivers whose buffers the kernel may still use, by port number
 	listening  *time.Ticker               // runs while LLDP is on
@@ -169,7 +170,7 @@ func newSwitch(file *config.Config, version string, log *slog.Logger,
 		links: make(map[string]afxdp.LinkEvent), held: make(map[int]io.Closer),
 		ring: params.RingSize(file), reported: make(map[string]uint64),
 		began: time.Now(), listening: time.NewTicker(listenInterval), allowances: make(map[string]allowance),
-		snooping: time.NewTicker(snoopInterval), guarding: time.NewTicker(probeInterval),
+		snooping: time.NewTicker(snoopInterval), guarding: time.NewTicker(probeInterval), holdTime: holdTime,
 	}
 	s.discovery = discovery.New(log, s.inject)
 	s.listening.Stop()

@@ -36,7 +36,7 @@ func (s *Switch) drain() error {
 
 // empty takes what is on its way to the switch, and then lets it leave.
 func (s *Switch) empty() error {
-	deadline := time.Now().Add(holdTime + drainTimeout)
+	deadline := time.Now().Add(s.holdTime + drainTimeout)
 	s.stopping = dataplane.HoldPeers
 	if err := s.hold(deadline); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (s *Switch) empty() error {
 	if err := s.publish(); err != nil {
 		return err
 	}
-	return s.waitEmpty(time.Now().Add(max(holdTime, time.Until(deadline))))
+	return s.waitEmpty(time.Now().Add(max(s.holdTime, time.Until(deadline))))
 }
 
 // hold holds peers in XOFF, those of all ports if the switch stops, otherwise those of ports that
@@ -54,7 +54,7 @@ func (s *Switch) hold(deadline time.Time) error {
 	if err := s.publish(); err != nil {
 		return err
 	}
-	if err := s.followLinks(holdTime); err != nil {
+	if err := s.followLinks(s.holdTime); err != nil {
 		return err
 	}
 	var stalled []string

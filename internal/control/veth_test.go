@@ -137,6 +137,8 @@ func (y *yard) start(text string) {
 	done := make(chan error, 1)
 	go func() { done <- y.home.Do(func() error { return y.Run(ctx) }) }()
 	y.t.Cleanup(func() {
+		// Nothing is on its way to the switch any more.
+		_ = y.order(context.Background(), func() error { y.holdTime = 0; return nil }) // fails if it has ended
 		end()
 		if err := <-done; err != nil {
 			y.t.Errorf("the switch did not end well: %v", err)
