@@ -44,11 +44,10 @@ type rig struct {
 // newRig returns a switch with the parameters of testPort, as changed by configure.
 func newRig(t *testing.T, ports, workers int, configure func(*Params)) *rig {
 	t.Helper()
-	memory, err := umem.Map(4096, bufferSize)
+	memory, err := umem.Over(make([]byte, 4096*bufferSize), bufferSize, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { memory.Close() })
 	r := &rig{t: t, params: Params{Memory: memory, CellSize: 160, Part: wirePart, Workers: workers}}
 	for i := range ports {
 		r.params.Ports = append(r.params.Ports, testPort(i, i%workers))
