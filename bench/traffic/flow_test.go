@@ -8,6 +8,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"pgregory.net/rapid"
 
+	"sluice/bench/traffic/line"
 	"sluice/pfc"
 	"sluice/pmd"
 )
@@ -118,7 +119,7 @@ func TestDatagrams(t *testing.T) {
 func TestDamagedDatagrams(t *testing.T) {
 	good := make([]byte, 100)
 	h := newHeader(&Flow{Dst: macB, UDP: testUDP()}, macA)
-	putStamp(good[h.put(good, 0):], stamp{flow: 1})
+	line.Stamp{Flow: 1}.Put(good[h.put(good, 0):])
 	at := h.length
 	for name, c := range map[string]struct {
 		spoil   func(b []byte)

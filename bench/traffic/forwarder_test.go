@@ -191,7 +191,7 @@ func drawFrame(t *rapid.T) (d drawn) {
 	}
 	switch rapid.IntRange(0, 2).Draw(t, "version") {
 	case 0:
-		*kind = TestType
+		*kind = line.TestType
 		d.bytes = serialize(t, append(stack, payload)...)
 		return d
 	case 1:

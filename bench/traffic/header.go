@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 
+	"sluice/bench/traffic/line"
 	"sluice/internal/frame"
 )
 
@@ -13,7 +14,7 @@ type UDP struct{ Src, Dst netip.AddrPort }
 
 // MinUDPSize is the minimum length of a test frame over UDP, in bytes without FCS, with or without
 // a tag.
-const MinUDPSize = ethernetLength + tagLength + ipv4Length + udpLength + stampLength
+const MinUDPSize = ethernetLength + tagLength + ipv4Length + udpLength + line.StampLength
 
 const timeToLive = 64
 
@@ -29,7 +30,7 @@ func newHeader(f *Flow, src frame.MAC) header {
 	h := header{udp: f.UDP}
 	tagged := f.VID != 0 || f.PCP != 0
 	if h.udp == nil {
-		h.length = frame.PutHeader(h.bytes[:], f.Dst, src, f.VID, f.PCP, tagged, TestType)
+		h.length = frame.PutHeader(h.bytes[:], f.Dst, src, f.VID, f.PCP, tagged, line.TestType)
 		return h
 	}
 	h.length = frame.PutHeader(h.bytes[:], f.Dst, src, f.VID, f.PCP, tagged, frame.TypeIPv4)
@@ -70,7 +71,8 @@ func testDatagram(b []byte) (payload []byte, sound bool) {
 	}
 	udp := b[p.transport:p.end]
 	length := int(binary.BigEndian.Uint16(udp[4:]))
-	if length < udpLength+stampLength || length > len(udp) || binary.BigEndian.Uint32(udp[udpLength:]) != magic {
+	if length < udpLength+line.StampLength || length > len(udp) ||
+		binary.BigEndian.Uint32(udp[udpLength:]) != line.Magic {
 		return nil, false
 	}
 	ip := b[p.ip:p.transport]

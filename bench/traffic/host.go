@@ -21,9 +21,7 @@ import (
 )
 
 const (
-	// MinSize and MaxSize bound a test frame, in bytes without FCS. MaxSize exceeds any jumbo frame
-	// in use.
-	MinSize, MaxSize = 60, 10_000
+	MinSize, MaxSize = line.MinSize, line.MaxSize // of a test frame
 
 	burst      = 64      // default of Params.Burst
 	injectMost = 16      // PFC frames waiting to be sent
@@ -43,7 +41,7 @@ type Flow struct {
 	PCP     uint8     // priority, 0..7, that PFC pauses
 	Size    int       // bytes without FCS, MinSize..MaxSize (UDP: MinUDPSize..)
 	Sizes   []int     // instead of Size: sizes that the frames take in turn
-	UDP     *UDP      // nil: the frames have the EtherType TestType; else they are UDP datagrams
+	UDP     *UDP      // nil: the frames have the EtherType line.TestType; else they are UDP datagrams
 	Rate    uint64    // bit/s on the wire, Overhead included; 0: line rate. Frames that PFC held back are sent later
 	Count   uint64    // frames to send; 0: until Stop
 }

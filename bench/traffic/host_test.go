@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"sluice/bench/traffic/line"
 	"sluice/internal/frame"
 	"sluice/pfc"
 )
@@ -57,7 +58,7 @@ func TestFramesCarryTheirTag(t *testing.T) {
 			seen++
 			var h frame.Header
 			if frame.Parse(b, &h) != frame.OK || h.Dst != macB || h.Src != macA || h.VID != c.flow.VID ||
-				h.PCP != c.flow.PCP || h.Tagged != c.tagged || h.Type != TestType || len(b) != c.flow.Size {
+				h.PCP != c.flow.PCP || h.Tagged != c.tagged || h.Type != line.TestType || len(b) != c.flow.Size {
 				t.Errorf("flow %+v: frame of %d bytes, %+v", c.flow, len(b), h)
 			}
 		}

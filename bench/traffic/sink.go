@@ -50,7 +50,7 @@ func (k *sink) receive(now int64, b []byte, control *pfc.Frame) kind {
 		k.control++
 	case h.Type == lldp.EtherType:
 		return lldpFrame
-	case h.Type != TestType && h.Type != frame.TypeIPv4:
+	case h.Type != line.TestType && h.Type != frame.TypeIPv4:
 		k.others++
 	default:
 		k.test(now, b, &h)
@@ -70,21 +70,21 @@ func (k *sink) test(now int64, b []byte, h *frame.Header) {
 		k.strangers++
 		return
 	}
-	var s stamp
-	if !sound || !readStamp(payload, len(b), &s) {
+	s, intact := line.ReadStamp(payload, len(b))
+	if !sound || !intact {
 		k.corrupt++
 		return
 	}
-	if uint64(s.flow) >= uint64(len(k.flows)) {
+	if uint64(s.Flow) >= uint64(len(k.flows)) {
 		k.untracked++
 		return
 	}
-	t := k.flows[s.flow]
+	t := k.flows[s.Flow]
 	if t == nil {
 		t = &track{}
-		k.flows[s.flow] = t
+		k.flows[s.Flow] = t
 	}
-	switch t.order.See(s.seq) {
+	switch t.order.See(s.Seq) {
 	case line.InOrder:
 	case line.Reordered:
 		t.reordered++
@@ -97,8 +97,8 @@ func (k *sink) test(now int64, b []byte, h *frame.Header) {
 	}
 	t.received++
 	t.bytes += uint64(len(b))
-	t.fromSchedule.add(now - s.scheduled)
-	t.fromWire.add(now - s.sent)
+	t.fromSchedule.add(now - s.Scheduled)
+	t.fromWire.add(now - s.Sent)
 }
 
 // track is the state of one flow. Each frame counts once: as received, duplicate or stale.

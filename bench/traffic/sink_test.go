@@ -3,11 +3,11 @@ package traffic
 import (
 	"bytes"
 	"encoding/binary"
-	"hash/crc32"
 	"runtime"
 	"slices"
 	"testing"
 
+	"sluice/bench/traffic/line"
 	"sluice/internal/frame"
 	"sluice/pfc"
 )
@@ -15,8 +15,8 @@ import (
 // testFrame returns frame seq of a flow.
 func testFrame(dst frame.MAC, flow uint32, seq uint64, size int, tagged bool) []byte {
 	b := make([]byte, size)
-	n := frame.PutHeader(b, dst, macA, 5, 3, tagged, TestType)
-	putStamp(b[n:], stamp{flow: flow, seq: seq, scheduled: 1000, sent: 2000})
+	n := frame.PutHeader(b, dst, macA, 5, 3, tagged, line.TestType)
+	line.Stamp{Flow: flow, Seq: seq, Scheduled: 1000, Sent: 2000}.Put(b[n:])
 	return b
 }
 
@@ -99,61 +99,6 @@ func total(k *sink) uint64 {
 	return n
 }
 
-func TestEveryFlippedBitIsFound(t *testing.T) {
-	for _, size := range []int{42, 46, 60, 500, 9216} {
-		p := make([]byte, size)
-		putStamp(p, stamp{flow: 7, seq: 1 << 40, scheduled: -1, sent: 1 << 50})
-		var got stamp
-		if !readStamp(p, size+14, &got) || got != (stamp{flow: 7, seq: 1 << 40, scheduled: -1, sent: 1 << 50}) {
-			t.Fatalf("%d bytes: read %+v", size, got)
-		}
-		for bit := range size * 8 {
-			p[bit/8] ^= 1 << (bit % 8)
-			if readStamp(p, size+14, &got) {
-				t.Errorf("%d bytes: flipped bit %d was not found", size, bit)
-			}
-			p[bit/8] ^= 1 << (bit % 8)
-		}
-		for n := range size {
-			if readStamp(p[:n], n+14, &got) {
-				t.Errorf("%d bytes cut to %d were accepted", size, n)
-			}
-		}
-		binary.BigEndian.PutUint32(p, magic+1)
-		binary.BigEndian.PutUint32(p[36:], crc32.Checksum(p[:36], castagnoli))
-		if readStamp(p, size+14, &got) {
-			t.Errorf("%d bytes: a wrong magic was accepted", size)
-		}
-		putStamp(p, stamp{})
-		if size > 46 && readStamp(append(p, 0), size+15, &got) {
-			t.Errorf("%d bytes and one more were accepted", size)
-		}
-	}
-}
-
-// TestFramesWithoutACheck: a frame whose check is 0 is accepted if its body is 0 too. Apart from
-// that, only a wrong magic or length is detected.
-func TestFramesWithoutACheck(t *testing.T) {
-	const size = 100
-	p := make([]byte, size)
-	putStamp(p, stamp{flow: 7, seq: 9, scheduled: 1, sent: 2})
-	clear(p[36:])
-	var s stamp
-	if !readStamp(p, size+14, &s) || s != (stamp{flow: 7, seq: 9, scheduled: 1, sent: 2}) {
-		t.Errorf("read %+v", s)
-	}
-	for i := range p {
-		if i >= 4 && i < 32 {
-			continue
-		}
-		p[i] ^= 1
-		if readStamp(p, size+14, &s) {
-			t.Errorf("a change of byte %d was not found", i)
-		}
-		p[i] ^= 1
-	}
-}
-
 // TestFlowsTakeMemoryAsTheyCome: a sink allocates memory only for flows that it receives.
 func TestFlowsTakeMemoryAsTheyCome(t *testing.T) {
 	const flows = 4096
@@ -170,31 +115,7 @@ func TestFlowsTakeMemoryAsTheyCome(t *testing.T) {
 	}
 }
 
-// TestBodiesDiffer: the body of another frame is detected.
-func TestBodiesDiffer(t *testing.T) {
-	a, b := testFrame(macB, 1, 5, 100, false), testFrame(macB, 1, 6, 100, false)
-	copy(a[14+stampLength:], b[14+stampLength:])
-	var s stamp
-	if readStamp(a[14:], len(a), &s) {
-		t.Error("a frame with the next one's body was accepted")
-	}
-}
-
-// TestPaddingAfterLostTag: a switch pads a minimum-size frame when it removes the tag.
-func TestPaddingAfterLostTag(t *testing.T) {
-	p := make([]byte, 60-18)
-	putStamp(p, stamp{flow: 1})
-	padded := append(p, 0, 0, 0, 0)
-	var s stamp
-	if !readStamp(padded, 60, &s) {
-		t.Error("padded frame was taken for corrupt")
-	}
-	if readStamp(append(padded, 0), 61, &s) {
-		t.Error("frame that is too long was accepted")
-	}
-}
-
-// FuzzReceive: every frame is counted exactly once. Only frames that putStamp could have written
+// FuzzReceive: every frame is counted exactly once. Only frames that Stamp.Put could have written
 // count as received, with or without check and body.
 func FuzzReceive(f *testing.F) {
 	f.Add(testFrame(macB, 1, 0, 60, true))
@@ -217,14 +138,13 @@ func FuzzReceive(f *testing.F) {
 			}
 			var h frame.Header
 			frame.Parse(b, &h)
-			var s stamp
-			readStamp(b[h.Payload:], len(b), &s)
+			s, _ := line.ReadStamp(b[h.Payload:], len(b))
 			again := make([]byte, len(b)-int(h.Payload))
-			putStamp(again, s)
+			s.Put(again)
 			if binary.BigEndian.Uint32(b[h.Payload+36:]) == 0 {
 				clear(again[36:])
 			}
-			if len(b) > MinSize && !bytes.Equal(again, b[h.Payload:]) || s.flow != uint32(flow) {
+			if len(b) > MinSize && !bytes.Equal(again, b[h.Payload:]) || s.Flow != uint32(flow) {
 				t.Fatalf("accepted % x", b)
 			}
 		}

@@ -243,7 +243,7 @@ func (h *Host) stage(i int, begin, now int64, n int) (parts int) {
 		h.turn = 0
 	}
 
-	data := stamp{flow: s.flow.ID + s.at.stream, seq: s.at.seq, scheduled: scheduled, sent: now}
+	data := line.Stamp{Flow: s.flow.ID + s.at.stream, Seq: s.at.seq, Scheduled: scheduled, Sent: now}
 	if u.parts = h.buffers.Parts(size.bytes); u.parts == 1 {
 		addr, b := h.buffers.Take(size.bytes)
 		s.write(b, data)
@@ -260,7 +260,7 @@ func (h *Host) stage(i int, begin, now int64, n int) (parts int) {
 }
 
 // write writes the next frame of a flow.
-func (s *sender) write(b []byte, data stamp) { putStamp(b[s.header.put(b, s.at.stream):], data) }
+func (s *sender) write(b []byte, data line.Stamp) { data.Put(b[s.header.put(b, s.at.stream):]) }
 
 // undo takes back the frames of descriptors from..to-1 of the burst, which the port did not take.
 // Their time on the line stays used.

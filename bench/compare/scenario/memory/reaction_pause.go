@@ -8,6 +8,7 @@ import (
 	"sluice/bench/compare"
 	"sluice/bench/sim"
 	"sluice/bench/traffic"
+	"sluice/bench/traffic/line"
 	"sluice/internal/frame"
 	"sluice/pfc"
 	"sluice/pmd/mem"
@@ -50,7 +51,7 @@ func (x pauseResponse) Run() (l *compare.Times, err error) {
 		switch {
 		case toSwitch && h.Type == frame.TypeMACControl:
 			receivedAt = at
-		case !toSwitch && h.Type == traffic.TestType:
+		case !toSwitch && h.Type == line.TestType:
 			leftAt = at - mem.Length(metres)
 		}
 		return mem.Deliver

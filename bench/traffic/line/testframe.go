@@ -1,4 +1,4 @@
-package traffic
+package line
 
 import (
 	"bytes"
@@ -26,9 +26,13 @@ const TestType = 0x88b5
 //
 // The check does not cover addresses and tags, since switches and testpmd's modes may change them.
 const (
-	magic       = 0x534c5549
-	stampLength = 40
+	Magic       = 0x534c5549
+	StampLength = 40
 )
+
+// MinSize and MaxSize bound a test frame, in bytes without FCS. MaxSize exceeds any jumbo frame in
+// use.
+const MinSize, MaxSize = 60, 10_000
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -38,7 +42,7 @@ const pieces = 1024
 // pattern contains all bodies. A comparison finds any change of a body, at a fraction of a
 // checksum's cost.
 var pattern = func() (p [MaxSize + pieces]byte) {
-	x := uint64(magic)
+	x := uint64(Magic)
 	for i := range p { // xorshift64 (Marsaglia, Xorshift RNGs, 2003)
 		x ^= x << 13
 		x ^= x >> 7
@@ -48,57 +52,57 @@ var pattern = func() (p [MaxSize + pieces]byte) {
 	return p
 }()
 
-// stamp is the data in a test frame.
-type stamp struct {
-	flow            uint32
-	seq             uint64
-	scheduled, sent int64 // ns
+// Stamp is the data in a test frame.
+type Stamp struct {
+	Flow            uint32
+	Seq             uint64
+	Scheduled, Sent int64 // ns
 }
 
 // body returns the n bytes after the stamp.
-func (s *stamp) body(n int) []byte {
-	piece := (uint32(s.seq) + 257*s.flow) % pieces
+func (s Stamp) body(n int) []byte {
+	piece := (uint32(s.Seq) + 257*s.Flow) % pieces
 	return pattern[piece : int(piece)+n]
 }
 
-// putStamp fills p, the payload up to the frame's end, of at least stampLength bytes.
-func putStamp(p []byte, s stamp) {
+// Put fills p, the payload up to the frame's end, of at least StampLength bytes.
+func (s Stamp) Put(p []byte) {
 	be := binary.BigEndian
-	be.PutUint32(p[0:], magic)
-	be.PutUint32(p[4:], s.flow)
-	be.PutUint64(p[8:], s.seq)
-	be.PutUint64(p[16:], uint64(s.scheduled))
-	be.PutUint64(p[24:], uint64(s.sent))
+	be.PutUint32(p[0:], Magic)
+	be.PutUint32(p[4:], s.Flow)
+	be.PutUint64(p[8:], s.Seq)
+	be.PutUint64(p[16:], uint64(s.Scheduled))
+	be.PutUint64(p[24:], uint64(s.Sent))
 	be.PutUint32(p[32:], uint32(len(p)))
 	be.PutUint32(p[36:], crc32.Checksum(p[:36], castagnoli))
-	copy(p[stampLength:], s.body(len(p)-stampLength))
+	copy(p[StampLength:], s.body(len(p)-StampLength))
 }
 
 // zeros is the body of frames without a check.
 var zeros [MaxSize]byte
 
-// readStamp reads the stamp from payload p of a frame of size bytes. It returns false unless p is
-// exactly what putStamp or a sender without a check writes. A frame that lost its tag may have been
+// ReadStamp reads the stamp from payload p of a frame of size bytes. It returns false unless p is
+// exactly what Put or a sender without a check writes. A frame that lost its tag may have been
 // padded to MinSize again.
-func readStamp(p []byte, size int, s *stamp) bool {
+func ReadStamp(p []byte, size int) (s Stamp, ok bool) {
 	be := binary.BigEndian
-	if len(p) < stampLength || be.Uint32(p) != magic {
-		return false
+	if len(p) < StampLength || be.Uint32(p) != Magic {
+		return s, false
 	}
 	length := int(be.Uint32(p[32:]))
-	if length < stampLength || length > len(p) || length > MaxSize || length < len(p) && size > MinSize {
-		return false
+	if length < StampLength || length > len(p) || length > MaxSize || length < len(p) && size > MinSize {
+		return s, false
 	}
-	s.flow = be.Uint32(p[4:])
-	s.seq = be.Uint64(p[8:])
-	s.scheduled = int64(be.Uint64(p[16:]))
-	s.sent = int64(be.Uint64(p[24:]))
-	body := p[stampLength:length]
+	s.Flow = be.Uint32(p[4:])
+	s.Seq = be.Uint64(p[8:])
+	s.Scheduled = int64(be.Uint64(p[16:]))
+	s.Sent = int64(be.Uint64(p[24:]))
+	body := p[StampLength:length]
 	switch be.Uint32(p[36:]) {
 	case crc32.Checksum(p[:36], castagnoli):
-		return bytes.Equal(body, s.body(len(body)))
+		return s, bytes.Equal(body, s.body(len(body)))
 	case 0:
-		return bytes.Equal(body, zeros[:len(body)])
+		return s, bytes.Equal(body, zeros[:len(body)])
 	}
-	return false
+	return s, false
 }
