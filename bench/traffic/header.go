@@ -71,8 +71,7 @@ func testDatagram(b []byte) (payload []byte, sound bool) {
 	}
 	udp := b[p.transport:p.end]
 	length := int(binary.BigEndian.Uint16(udp[4:]))
-	if length < udpLength+line.StampLength || length > len(udp) ||
-		binary.BigEndian.Uint32(udp[udpLength:]) != line.Magic {
+	if _, any := line.ReadFields(udp[udpLength:]); !any || length < udpLength+line.StampLength || length > len(udp) {
 		return nil, false
 	}
 	ip := b[p.ip:p.transport]

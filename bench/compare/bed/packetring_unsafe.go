@@ -25,7 +25,7 @@ type packetRing struct {
 
 type packetSlot struct {
 	status *atomic.Uint32
-	frame  live.TestFrame
+	stamp  []byte // of its frame
 }
 
 // Layout of a slot with TPACKET_V2: struct tpacket2_hdr, then the frame.
@@ -44,7 +44,8 @@ func newPacketRing(device string, f *live.Flow) (*packetRing, error) {
 	size := len(r.memory) / len(r.slots)
 	for i := range r.slots {
 		slot := r.memory[i*size : (i+1)*size]
-		r.slots[i] = packetSlot{packetWord(slot, packetStatus), f.NewFrame(slot[packetFrame:])}
+		b := slot[packetFrame:]
+		r.slots[i] = packetSlot{packetWord(slot, packetStatus), b[f.Put(b):]}
 		packetWord(slot, packetLength).Store(uint32(r.length))
 	}
 	return r, nil
@@ -83,13 +84,13 @@ func (r *packetRing) open(device string) error {
 	return err
 }
 
-// free returns the frame to send next, or nil if the kernel still holds it.
-func (r *packetRing) free() *live.TestFrame {
+// free returns the stamp of the frame to send next, or nil if the kernel still holds it.
+func (r *packetRing) free() []byte {
 	s := &r.slots[r.next]
 	if s.status.Load() != unix.TP_STATUS_AVAILABLE {
 		return nil
 	}
-	return &s.frame
+	return s.stamp
 }
 
 // push hands the frame to the kernel, which sends it with flush.

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sluice/bench/traffic/line"
 	"sluice/bench/traffic/live"
 	"sluice/internal/linux/thread"
 	"sluice/pmd/xdprun"
@@ -95,15 +96,15 @@ func (f *packetFlow) send(c *clock, catchUp int64) {
 	}
 	n := 0
 	for ; n < burst; n++ {
-		frame, now := f.ring.free(), c.now()
-		if frame == nil {
+		stamp, now := f.ring.free(), c.now()
+		if stamp == nil {
 			break
 		}
 		due := f.due(rate, now, catchUp)
 		if due > now {
 			break
 		}
-		frame.Stamp(f.frames.Load(), due, now)
+		line.Stamp{Flow: f.ID, Seq: f.frames.Load(), Scheduled: due, Sent: now}.PutFields(stamp)
 		f.frames.Add(1)
 		f.ring.push()
 	}

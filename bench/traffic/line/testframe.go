@@ -10,24 +10,28 @@ import (
 // 9.2.3).
 const TestType = 0x88b5
 
-// A test frame's payload, big-endian, begins right behind the EtherType:
-//
-//	 0  magic      4  "SLUI"
-//	 4  flow       4
-//	 8  sequence   8  from 0 on, one higher with each frame of the flow
-//	16  scheduled  8  ns, when the frame should have gone by the flow's rate
-//	24  sent       8  ns, when it was handed to the port
-//	32  length     4  bytes from the magic to the end of the frame
-//	36  check      4  CRC-32C of the 36 bytes before
-//	40  body          a piece of a pseudo-random pattern; which piece depends on flow and sequence
+// Magic begins the payload of a test frame: "SLUI".
+const Magic = 0x534c5549
+
+// A test frame's payload, big-endian, begins right behind the EtherType. These are the offsets of
+// its fields. Behind the stamp follows the body: a piece of a pseudo-random pattern; which piece
+// depends on flow and sequence.
 //
 // A sender without time to compute them, such as package live, sets check and body to 0. Damage to
 // the stamp then goes undetected.
 //
 // The check does not cover addresses and tags, since switches and testpmd's modes may change them.
 const (
-	Magic       = 0x534c5549
+	MagicAt     = 0
+	FlowAt      = 4
+	SequenceAt  = 8  // from 0 on, one higher with each frame of the flow
+	ScheduledAt = 16 // ns, when the frame should have gone by the flow's rate
+	SentAt      = 24 // ns, when it was handed to the port
+	LengthAt    = 32 // bytes from the magic to the end of the frame, in 4 bytes
+	checkAt     = 36 // CRC-32C of the bytes before
 	StampLength = 40
+
+	FieldsLength = LengthAt // of the fields that Stamp has, with the magic
 )
 
 // MinSize and MaxSize bound a test frame, in bytes without FCS. MaxSize exceeds any jumbo frame in
@@ -59,23 +63,40 @@ type Stamp struct {
 	Scheduled, Sent int64 // ns
 }
 
-// body returns the n bytes after the stamp.
-func (s Stamp) body(n int) []byte {
+// Body returns the n bytes after the stamp.
+func (s Stamp) Body(n int) []byte {
 	piece := (uint32(s.Seq) + 257*s.Flow) % pieces
 	return pattern[piece : int(piece)+n]
 }
 
 // Put fills p, the payload up to the frame's end, of at least StampLength bytes.
 func (s Stamp) Put(p []byte) {
+	s.PutFields(p)
 	be := binary.BigEndian
-	be.PutUint32(p[0:], Magic)
-	be.PutUint32(p[4:], s.Flow)
-	be.PutUint64(p[8:], s.Seq)
-	be.PutUint64(p[16:], uint64(s.Scheduled))
-	be.PutUint64(p[24:], uint64(s.Sent))
-	be.PutUint32(p[32:], uint32(len(p)))
-	be.PutUint32(p[36:], crc32.Checksum(p[:36], castagnoli))
-	copy(p[StampLength:], s.body(len(p)-StampLength))
+	be.PutUint32(p[LengthAt:], uint32(len(p)))
+	be.PutUint32(p[checkAt:], crc32.Checksum(p[:checkAt], castagnoli))
+	copy(p[StampLength:], s.Body(len(p)-StampLength))
+}
+
+// PutFields writes the first FieldsLength bytes of p.
+func (s Stamp) PutFields(p []byte) {
+	be := binary.BigEndian
+	be.PutUint32(p[MagicAt:], Magic)
+	be.PutUint32(p[FlowAt:], s.Flow)
+	be.PutUint64(p[SequenceAt:], s.Seq)
+	be.PutUint64(p[ScheduledAt:], uint64(s.Scheduled))
+	be.PutUint64(p[SentAt:], uint64(s.Sent))
+}
+
+// ReadFields reads the first FieldsLength bytes of p. It returns false if they are not there or
+// begin with another magic.
+func ReadFields(p []byte) (s Stamp, ok bool) {
+	be := binary.BigEndian
+	if len(p) < FieldsLength || be.Uint32(p[MagicAt:]) != Magic {
+		return s, false
+	}
+	return Stamp{Flow: be.Uint32(p[FlowAt:]), Seq: be.Uint64(p[SequenceAt:]),
+		Scheduled: int64(be.Uint64(p[ScheduledAt:])), Sent: int64(be.Uint64(p[SentAt:]))}, true
 }
 
 // zeros is the body of frames without a check.
@@ -85,22 +106,18 @@ var zeros [MaxSize]byte
 // exactly what Put or a sender without a check writes. A frame that lost its tag may have been
 // padded to MinSize again.
 func ReadStamp(p []byte, size int) (s Stamp, ok bool) {
-	be := binary.BigEndian
-	if len(p) < StampLength || be.Uint32(p) != Magic {
+	if s, ok = ReadFields(p); !ok || len(p) < StampLength {
 		return s, false
 	}
-	length := int(be.Uint32(p[32:]))
+	be := binary.BigEndian
+	length := int(be.Uint32(p[LengthAt:]))
 	if length < StampLength || length > len(p) || length > MaxSize || length < len(p) && size > MinSize {
 		return s, false
 	}
-	s.Flow = be.Uint32(p[4:])
-	s.Seq = be.Uint64(p[8:])
-	s.Scheduled = int64(be.Uint64(p[16:]))
-	s.Sent = int64(be.Uint64(p[24:]))
 	body := p[StampLength:length]
-	switch be.Uint32(p[36:]) {
-	case crc32.Checksum(p[:36], castagnoli):
-		return s, bytes.Equal(body, s.body(len(body)))
+	switch be.Uint32(p[checkAt:]) {
+	case crc32.Checksum(p[:checkAt], castagnoli):
+		return s, bytes.Equal(body, s.Body(len(body)))
 	case 0:
 		return s, bytes.Equal(body, zeros[:len(body)])
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"sluice/bench/netns"
+	"sluice/bench/traffic/line"
 	"sluice/pmd/xdprun"
 )
 
@@ -194,9 +195,10 @@ func (g *Generator) list(ports []PortParams) (longest int) {
 
 // describe writes the flows' records and their order. No flow sends yet.
 func (g *Generator) describe(ports []PortParams, longest int) {
+	var b [MaxSize]byte
 	for i, s := range g.sent {
 		f := ports[s.Port].Flows[s.Flow]
-		front, header, back := f.template()
+		header := f.Put(b[:])
 		record := g.flows.Words[i*flowWords : (i+1)*flowWords]
 		record[flowStep] = never
 		record[flowPause] = uint64(s.Port*portPauseWords+int(f.PCP)*pauseWords) * xdprun.WordSize
@@ -204,9 +206,9 @@ func (g *Generator) describe(ports []PortParams, longest int) {
 		record[flowTail] = uint64(f.Size - longest)
 		record[flowHeader] = uint64(header)
 		for w := range frontWords {
-			record[flowFront+w] = binary.NativeEndian.Uint64(front[w*xdprun.WordSize:])
+			record[flowFront+w] = binary.NativeEndian.Uint64(b[w*xdprun.WordSize:])
 		}
-		record[flowBack] = binary.NativeEndian.Uint64(back[:])
+		record[flowBack] = binary.NativeEndian.Uint64(b[header+line.LengthAt:])
 	}
 	order := g.flows.Words[orderWord(len(g.sent)):]
 	for i := range order {

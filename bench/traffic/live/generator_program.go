@@ -6,6 +6,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 
+	"sluice/bench/traffic/line"
 	"sluice/pmd/xdprun"
 )
 
@@ -27,7 +28,7 @@ const (
 	flowBack     = flowFront + frontWords
 	flowWords    = 16
 
-	frontWords = (headerMost + sequenceAt + xdprun.WordSize - 1) / xdprun.WordSize
+	frontWords = (headerMost + line.SequenceAt + xdprun.WordSize - 1) / xdprun.WordSize
 
 	stepShift = 24
 	stopped   = -1 // of flowStep
@@ -275,14 +276,14 @@ func writeHeader() asm.Instructions {
 func writeStamp() asm.Instructions {
 	r := generating
 	return slices.Concat(
-		xdprun.Within(asm.R3, asm.R1, stampLength, asm.R2, "drop"),
+		xdprun.Within(asm.R3, asm.R1, line.StampLength, asm.R2, "drop"),
 		asm.Instructions{xdprun.Load(asm.R3, r.flow, flowFrames)},
-		xdprun.StoreBE(asm.R1, sequenceAt, asm.R3),
-		xdprun.StoreBE(asm.R1, scheduledAt, r.due),
-		xdprun.StoreBE(asm.R1, sentAt, r.now),
+		xdprun.StoreBE(asm.R1, line.SequenceAt, asm.R3),
+		xdprun.StoreBE(asm.R1, line.ScheduledAt, r.due),
+		xdprun.StoreBE(asm.R1, line.SentAt, r.now),
 		asm.Instructions{
 			xdprun.Load(asm.R3, r.flow, flowBack),
-			asm.StoreMem(asm.R1, lengthAt, asm.R3, asm.DWord), // already big-endian
+			asm.StoreMem(asm.R1, line.LengthAt, asm.R3, asm.DWord), // already big-endian
 		},
 	)
 }

@@ -1,7 +1,6 @@
 package live
 
 import (
-	"encoding/binary"
 	"math"
 	"slices"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 
+	"sluice/bench/traffic/line"
 	"sluice/pmd/xdprun"
 )
 
@@ -71,13 +71,11 @@ func (g stillGenerator) make() (m made, any bool) {
 	if tag, tagged := p.Layer(layers.LayerTypeDot1Q).(*layers.Dot1Q); tagged {
 		m.tag, etherType, stamp = tag, tag.Type, tag.Payload
 	}
-	be := binary.BigEndian
-	if etherType != testType || be.Uint32(stamp) != magic || int(be.Uint32(stamp[lengthAt:])) != len(stamp) ||
-		slices.Max(stamp[lengthAt+4:]) != 0 {
+	data, any := line.ReadStamp(stamp, m.size)
+	if etherType != line.TestType || !any || slices.Max(stamp[line.LengthAt+4:]) != 0 {
 		g.t.Fatalf("type %#x, stamp %x", uint16(etherType), stamp)
 	}
-	m.flow, m.seq = be.Uint32(stamp[flowAt:]), be.Uint64(stamp[sequenceAt:])
-	m.scheduled, m.sent = int64(be.Uint64(stamp[scheduledAt:])), int64(be.Uint64(stamp[sentAt:]))
+	m.flow, m.seq, m.scheduled, m.sent = data.Flow, data.Seq, data.Scheduled, data.Sent
 	return m, true
 }
 

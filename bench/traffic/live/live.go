@@ -6,14 +6,19 @@
 // reordering and duplicates, measures latency, and receives PFC and PAUSE. An LLDPSocket exchanges
 // LLDP frames beside it.
 //
-// Frames are the test frames of package host, with the same EtherType and stamp. But check and body
-// are 0, because an XDP program has no time to compute them, and a Sink verifies neither. A Sink
-// recognises test frames by their EtherType; those over UDP count as unknown.
+// Frames are the test frames of package line. But check and body are 0, because an XDP program has
+// no time to compute them, and a Sink verifies neither. A Sink recognises test frames by their
+// EtherType; those over UDP count as unknown.
 //
 // Times are of CLOCK_MONOTONIC, in ns. Package live needs root and Linux 6.0 or later.
 package live
 
-import "sluice/internal/frame"
+import (
+	"encoding/binary"
+
+	"sluice/bench/traffic/line"
+	"sluice/internal/frame"
+)
 
 const (
 	// MinSize and MaxSize bound a generated frame, in bytes without FCS. The kernel makes each
@@ -34,4 +39,15 @@ type Flow struct {
 	PCP      uint8   // 0 to 7, that PFC pauses
 	Size     int     // bytes without FCS, MinSize to MaxSize
 	Rate     float64 // packets/s at the start; 0: as fast as possible; < 0: none, until SetRate
+}
+
+// Put writes the flow's first frame, with times, check and body of 0, into the first Size bytes of
+// b. It returns the offset of the stamp.
+func (f *Flow) Put(b []byte) (stamp int) {
+	b = b[:f.Size]
+	clear(b)
+	stamp = frame.PutHeader(b, f.Dst, f.Src, f.VID, f.PCP, f.VID != 0 || f.PCP != 0, line.TestType)
+	line.Stamp{Flow: f.ID}.PutFields(b[stamp:])
+	binary.BigEndian.PutUint32(b[stamp+line.LengthAt:], uint32(f.Size-stamp))
+	return stamp
 }

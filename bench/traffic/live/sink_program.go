@@ -6,6 +6,8 @@ import (
 
 	"github.com/cilium/ebpf/asm"
 
+	"sluice/bench/traffic/line"
+	"sluice/internal/frame"
 	"sluice/pmd/xdprun"
 )
 
@@ -66,9 +68,9 @@ const (
 )
 
 const (
-	typeVLAN       = 0x8100
-	typeMACControl = 0x8808
-	typeLLDP       = 0x88cc
+	typeAt     = 12                           // of a frame without a tag
+	headerMost = typeAt + frame.TagLength + 2 // bytes before the stamp
+	typeLLDP   = 0x88cc
 )
 
 // The sink's program runs once for each frame that the device receives. The device has one receive
@@ -113,8 +115,8 @@ func sinkCode(memory *xdprun.Shared, p SinkParams) []asm.Instructions {
 		placeInWindow(),
 		placeBehind(),
 		countFrame(),
-		countLatency("schedule", trackSchedule, scheduledAt),
-		countLatency("wire", trackWire, sentAt),
+		countLatency("schedule", trackSchedule, line.ScheduledAt),
+		countLatency("wire", trackWire, line.SentAt),
 		xdprun.Drop("drop"),
 		countAndDrop("duplicate", trackDuplicates),
 		countAndDrop("stale", trackStale),
@@ -183,13 +185,13 @@ func parseType(lldp bool) asm.Instructions {
 	return slices.Concat(
 		readType(typeAt),
 		asm.Instructions{
-			asm.JEq.Imm(asm.R2, typeMACControl, "control"),
-			asm.JNE.Imm(asm.R2, typeVLAN, "typed"),
+			asm.JEq.Imm(asm.R2, frame.TypeMACControl, "control"),
+			asm.JNE.Imm(asm.R2, frame.TypeVLAN, "typed"),
 		},
-		readType(typeAt+tagLength),
+		readType(typeAt+frame.TagLength),
 		xdprun.Here("typed", asm.R2),
 		pass,
-		asm.Instructions{asm.JNE.Imm(asm.R2, testType, "unknown")},
+		asm.Instructions{asm.JNE.Imm(asm.R2, line.TestType, "unknown")},
 	)
 }
 
@@ -207,10 +209,10 @@ func readType(at int16) asm.Instructions {
 func findFlow(flows int) asm.Instructions {
 	r := sinking
 	return slices.Concat(
-		xdprun.Within(asm.R1, r.stamp, stampLength, r.end, "unknown"),
-		xdprun.LoadBE(asm.R1, r.stamp, magicAt, asm.Word),
-		asm.Instructions{asm.JNE.Imm(asm.R1, magic, "unknown")},
-		xdprun.LoadBE(asm.R1, r.stamp, flowAt, asm.Word),
+		xdprun.Within(asm.R1, r.stamp, line.StampLength, r.end, "unknown"),
+		xdprun.LoadBE(asm.R1, r.stamp, line.MagicAt, asm.Word),
+		asm.Instructions{asm.JNE.Imm(asm.R1, line.Magic, "unknown")},
+		xdprun.LoadBE(asm.R1, r.stamp, line.FlowAt, asm.Word),
 		asm.Instructions{
 			xdprun.Below(asm.R1, flows, "untracked"),
 			asm.Mul.Imm(asm.R1, trackWords*xdprun.WordSize),
@@ -218,7 +220,7 @@ func findFlow(flows int) asm.Instructions {
 			asm.Add.Imm(r.track, headWords*xdprun.WordSize),
 			asm.LoadMem(r.length, asm.R10, frameLength, asm.DWord), // was the start
 		},
-		xdprun.LoadBE(asm.R1, r.stamp, sequenceAt, asm.DWord),
+		xdprun.LoadBE(asm.R1, r.stamp, line.SequenceAt, asm.DWord),
 		asm.Instructions{
 			asm.Mov.Reg(r.block, asm.R1),
 			asm.RSh.Imm(r.block, 6),
@@ -305,7 +307,7 @@ func countFrame() asm.Instructions {
 	return slices.Concat(
 		xdprun.Block("count", xdprun.Count(r.track, trackFrames, asm.R1)...),
 		xdprun.Increase(r.track, trackBytes, r.length, asm.R1),
-		xdprun.LoadBE(asm.R1, r.stamp, sentAt, asm.DWord),
+		xdprun.LoadBE(asm.R1, r.stamp, line.SentAt, asm.DWord),
 		asm.Instructions{xdprun.Store(r.track, trackLastSent, asm.R1)},
 	)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"sluice/bench/netns"
+	"sluice/bench/traffic/line"
 	"sluice/internal/frame"
 	"sluice/pfc"
 	"sluice/pmd/xdprun"
@@ -17,9 +18,9 @@ import (
 
 // testFrame returns a frame as a generator sends it.
 func testFrame(f Flow, seq uint64, scheduled, sent int64) []byte {
-	b := f.NewFrame(make([]byte, f.Size))
-	b.Stamp(seq, scheduled, sent)
-	return b.Bytes
+	b := make([]byte, f.Size)
+	line.Stamp{Flow: f.ID, Seq: seq, Scheduled: scheduled, Sent: sent}.PutFields(b[f.Put(b):])
+	return b
 }
 
 // give runs the sink's program on a frame, without a device.

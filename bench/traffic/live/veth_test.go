@@ -16,6 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
+	"sluice/bench/traffic/line"
+	"sluice/internal/frame"
 	"sluice/pmd/xdprun"
 )
 
@@ -95,7 +97,7 @@ func TestJumboFrames(t *testing.T) {
 	const frames = 100
 	bytes := uint64(0)
 	for seq := range uint64(frames) {
-		f := flow(0, 0, mtu+headerMost-tagLength-int(seq)*90, 0)
+		f := flow(0, 0, mtu+headerMost-frame.TagLength-int(seq)*90, 0)
 		inject(t, host, hostDevice, testFrame(f, seq, 0, 0))
 		bytes += uint64(f.Size)
 	}
@@ -109,7 +111,7 @@ func TestJumboFrames(t *testing.T) {
 // number is a multiple of 8.
 func lossyWire(t *testing.T, n *netns.Namespace, from, to string) {
 	t.Helper()
-	const sequenceEnd = headerMost + sequenceAt + 8
+	const sequenceEnd = headerMost + line.SequenceAt + 8
 	var attached link.Link
 	err := n.Do(func() error {
 		in, err1 := netlink.LinkByName(from)
