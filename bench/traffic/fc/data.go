@@ -1,18 +1,14 @@
 package fc
 
 import (
-	"encoding/binary"
-
 	"sluice/bench/traffic/line"
 	"sluice/internal/fcoe"
 	"sluice/internal/frame"
 )
 
 const (
-	typeTest    = 0xe0       // a vendor's FC-4 type, which no initiator or target speaks
-	testMagic   = 0x53464354 // begins the payload of test frames
-	stampLength = 32         // magic 4, source 4, destination 4, reserved 4, sequence number 8, time 8
-	backlog     = 64         // frames that wait in a port's queue at most, so that PFC holds back the rest
+	typeTest = 0xe0 // a vendor's FC-4 type, which no initiator or target speaks
+	backlog  = 64   // frames that wait in a port's queue at most, so that PFC holds back the rest
 )
 
 // sender sends the data of a port's VN_Ports, in turn.
@@ -62,20 +58,16 @@ func (x *ENodes) nextLink(s *sender) (e *enode, from, to *link) {
 	return nil, nil, nil
 }
 
-// sendData sends a data frame, a sequence of its own.
+// sendData sends a data frame, a sequence of its own. Its flow is the index of the VN_Port.
 func (x *ENodes) sendData(now int64, e *enode, from, to *link) {
 	h := fcoe.Header{RCtl: 0x04, D: to.id, S: from.id, Type: typeTest, FCtl: fcoe.FCtlRequest, SeqID: uint8(from.sent),
 		OXID: uint16(from.sent) &^ (1 << 15), RXID: fcoe.NoExchange}
+	// A test frame without length and check: Fibre Channel's CRC is enough.
+	stamp := line.Stamp{Flow: uint32(to.peer), Seq: from.sent, Scheduled: now, Sent: now}
 	b := h.Append(x.fc[:0])
-	b = binary.BigEndian.AppendUint32(b, testMagic)
-	b = binary.BigEndian.AppendUint32(b, uint32(to.peer))
-	b = binary.BigEndian.AppendUint32(b, uint32(from.peer))
-	b = binary.BigEndian.AppendUint32(b, 0)
-	b = binary.BigEndian.AppendUint64(b, from.sent)
-	b = binary.BigEndian.AppendUint64(b, uint64(now))
-	for len(b) < fcoe.HeaderLength+x.p.Payload {
-		b = binary.BigEndian.AppendUint32(b, uint32(from.sent)^uint32(len(b)))
-	}
+	b = append(b, make([]byte, line.FieldsLength)...)
+	stamp.PutFields(b[fcoe.HeaderLength:])
+	b = append(b, stamp.Body(x.p.Payload-line.FieldsLength)...)
 	x.fc = b
 	x.frame = appendFCoE(x.frame[:0], x.envelope(e, from.mac, e.fcf), fcoe.SOFi3, fcoe.EOFt, b)
 	if x.ports[e.port].send(x.frame, true) {
@@ -100,16 +92,16 @@ func (x *ENodes) receiveFCoE(b []byte, h *frame.Header) {
 		return
 	}
 	e, l := x.at(index)
-	payload := f.FC[fcoe.HeaderLength:]
+	stamp, ours := line.ReadFields(f.FC[fcoe.HeaderLength:])
 	switch {
 	case h.Src != e.fcf || h.VID != e.vid || header.D != l.id:
 		x.counts.Unauthorised++
-	case header.Type != typeTest || len(payload) < stampLength || binary.BigEndian.Uint32(payload) != testMagic:
+	case header.Type != typeTest || !ours:
 		x.counts.OtherFCoE++
-	case int(binary.BigEndian.Uint32(payload[4:])) != l.peer || int(binary.BigEndian.Uint32(payload[8:])) != index:
+	case int(stamp.Flow) != l.peer:
 		x.counts.Misdelivered++
 	default:
-		x.count(l, binary.BigEndian.Uint64(payload[16:]), len(b))
+		x.count(l, stamp.Seq, len(b))
 	}
 }
 

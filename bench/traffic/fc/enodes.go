@@ -42,8 +42,8 @@ func (p *ENodesParams) Check() error {
 	case p.Size < 256+overhead || p.Size > fcoe.MaxPayload:
 		return fmt.Errorf("%d bytes of payload of an Ethernet frame: must be %d to %d", p.Size, 256+overhead,
 			fcoe.MaxPayload)
-	case p.Payload < stampLength || p.Payload > p.Size-overhead || p.Payload%4 != 0:
-		return fmt.Errorf("payload of %d bytes: must be %d to %d, a multiple of 4", p.Payload, stampLength,
+	case p.Payload < line.FieldsLength || p.Payload > p.Size-overhead || p.Payload%4 != 0:
+		return fmt.Errorf("payload of %d bytes: must be %d to %d, a multiple of 4", p.Payload, line.FieldsLength,
 			p.Size-overhead)
 	case p.Spread < 0:
 		return fmt.Errorf("%d ns between ENodes: must not be negative", p.Spread)

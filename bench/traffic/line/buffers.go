@@ -1,5 +1,5 @@
-// Package line has what all hosts of the lab need to use a pmd.Port: buffers, and time on the line
-// without rounding errors. It belongs to one goroutine.
+// Package line has what all hosts of the lab share: test frames and their order, buffers for a
+// pmd.Port, and time on the line without rounding errors. Its types belong to one goroutine.
 package line
 
 import (

@@ -12,12 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/netns"
+	"sluice/bench/traffic/line"
 	"sluice/internal/frame"
 )
 
 // Peer is the host behind a NIC, or behind another device. It sends and receives on a raw socket of
 // the device, honours PFC as it receives it, and compares each byte of each frame. It builds and
-// reads frames and pauses by code of its own, so that it does not share the switch's errors.
+// reads headers and pauses by code of its own, so that it does not share the switch's errors.
 type Peer struct {
 	MAC     frame.MAC
 	in      *netns.Namespace
@@ -33,8 +34,7 @@ type Peer struct {
 	other   func(frame []byte)
 }
 
-// Flow is a stream of frames, each of which tells its number in the flow. All its bytes follow from
-// the flow and this number.
+// Flow is a stream of test frames, all of whose bytes follow from the flow and their number in it.
 type Flow struct {
 	ID       uint32
 	Src, Dst frame.MAC
@@ -75,28 +75,18 @@ func Every(n int) Shape {
 	return s
 }
 
-// testType is the EtherType of flows, for local experiments (IEEE 802, table 2).
-const testType = 0x88b5
-
 // Frame returns frame n of a flow.
 func (f *Flow) Frame(n int) []byte {
 	s := f.Shape(n)
-	b := make([]byte, 12, s.Bytes+8)
+	b := make([]byte, 12, max(s.Bytes, 18+line.StampLength))
 	f.Dst.Put(b)
 	f.Src.Put(b[6:])
 	if s.Tagged {
 		b = binary.BigEndian.AppendUint16(b, frame.TypeVLAN)
 		b = binary.BigEndian.AppendUint16(b, uint16(s.PCP)<<13|1)
 	}
-	b = binary.BigEndian.AppendUint16(b, testType)
-	b = binary.BigEndian.AppendUint32(b, f.ID)
-	b = binary.BigEndian.AppendUint64(b, uint64(n))
-	for x := uint64(f.ID)<<32 + uint64(n) + 1; len(b) < s.Bytes; { // xorshift64
-		x ^= x << 13
-		x ^= x >> 7
-		x ^= x << 17
-		b = binary.LittleEndian.AppendUint64(b, x)
-	}
+	b = binary.BigEndian.AppendUint16(b, line.TestType)
+	line.Stamp{Flow: f.ID, Seq: uint64(n)}.Put(b[len(b):cap(b)])
 	return b[:s.Bytes]
 }
 
@@ -182,9 +172,10 @@ func (p *Peer) take(b []byte, now time.Time) {
 	if binary.BigEndian.Uint16(b[at:]) == frame.TypeVLAN {
 		at += 4
 	}
-	if len(b) >= at+14 && binary.BigEndian.Uint16(b[at:]) == testType {
-		if a := p.flows[binary.BigEndian.Uint32(b[at+2:])]; a != nil {
-			a.take(b, int(binary.BigEndian.Uint64(b[at+6:])), now)
+	if len(b) >= at+2 && binary.BigEndian.Uint16(b[at:]) == line.TestType {
+		stamp, any := line.ReadFields(b[at+2:])
+		if a := p.flows[stamp.Flow]; any && a != nil {
+			a.take(b, int(stamp.Seq), now)
 			return
 		}
 	}
@@ -322,7 +313,7 @@ func (p *Peer) Announce() error {
 	b := make([]byte, shortest)
 	frame.Broadcast.Put(b)
 	p.MAC.Put(b[6:])
-	binary.BigEndian.PutUint16(b[12:], testType+1)
+	binary.BigEndian.PutUint16(b[12:], line.TestType+1)
 	return p.Transmit(b)
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sluice/bench/traffic/line"
 	"sluice/internal/frame"
 )
 
@@ -165,7 +166,7 @@ func TestEvery(t *testing.T) {
 		b := f.Frame(n)
 		var h frame.Header
 		if problem := frame.Parse(b, &h); problem != frame.OK || len(b) != s.Bytes || h.Tagged != s.Tagged ||
-			h.PCP != s.PCP || h.Dst != f.Dst || h.Src != f.Src || h.Type != testType {
+			h.PCP != s.PCP || h.Dst != f.Dst || h.Src != f.Src || h.Type != line.TestType {
 			t.Fatalf("frame %d of shape %+v: %x", n, s, b)
 		}
 	}
