@@ -125,7 +125,7 @@ func TestDamagedDatagrams(t *testing.T) {
 		spoil   func(b []byte)
 		counter func(*sink) uint64
 	}{
-		"good":             {func([]byte) {}, func(k *sink) uint64 { return k.flows[1].received }},
+		"good":             {func([]byte) {}, func(k *sink) uint64 { return k.flows[1].Frames }},
 		"time to live":     {func(b []byte) { b[22]-- }, func(k *sink) uint64 { return k.corrupt }},
 		"body":             {func(b []byte) { b[99]++ }, func(k *sink) uint64 { return k.corrupt }},
 		"another datagram": {func(b []byte) { b[at]++ }, func(k *sink) uint64 { return k.others }},

@@ -84,27 +84,17 @@ func (k *sink) test(now int64, b []byte, h *frame.Header) {
 		t = &track{}
 		k.flows[s.Flow] = t
 	}
-	switch t.order.See(s.Seq) {
-	case line.InOrder:
-	case line.Reordered:
-		t.reordered++
-	case line.Duplicate:
-		t.duplicates++
-		return
-	case line.Stale:
-		t.stale++
+	if !t.Count(s.Seq) {
 		return
 	}
-	t.received++
 	t.bytes += uint64(len(b))
 	t.fromSchedule.add(now - s.Scheduled)
 	t.fromWire.add(now - s.Sent)
 }
 
-// track is the state of one flow. Each frame counts once: as received, duplicate or stale.
+// track is the state of one flow.
 type track struct {
-	order                        line.Window
-	received, bytes              uint64
-	reordered, duplicates, stale uint64
-	fromSchedule, fromWire       latency
+	line.Track
+	bytes                  uint64
+	fromSchedule, fromWire latency
 }

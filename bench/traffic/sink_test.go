@@ -65,10 +65,10 @@ func TestEveryFrameHasItsCounter(t *testing.T) {
 		b       []byte
 		counter func(*sink) uint64
 	}{
-		"good": {testFrame(macB, 1, 0, 100, true), func(k *sink) uint64 { return k.flows[1].received }},
+		"good": {testFrame(macB, 1, 0, 100, true), func(k *sink) uint64 { return k.flows[1].Frames }},
 		"group": {testFrame(0xffff_ffff_ffff, 1, 0, 60, false),
-			func(k *sink) uint64 { return k.flows[1].received }},
-		"stale":     {stale, func(k *sink) uint64 { return k.flows[2].stale }},
+			func(k *sink) uint64 { return k.flows[1].Frames }},
+		"stale":     {stale, func(k *sink) uint64 { return k.flows[2].Stale }},
 		"flooded":   {testFrame(macA, 1, 0, 100, true), func(k *sink) uint64 { return k.strangers }},
 		"untracked": {testFrame(macB, 3, 0, 100, true), func(k *sink) uint64 { return k.untracked }},
 		"short":     {testFrame(macB, 1, 0, 60, true)[:30], func(k *sink) uint64 { return k.corrupt }},
@@ -80,7 +80,8 @@ func TestEveryFrameHasItsCounter(t *testing.T) {
 		for id := range k.flows {
 			k.flows[id] = &track{}
 		}
-		k.flows[2].order.Next = 100_000
+		k.flows[2].Count(64 * line.Blocks) // replaces the block of frame 1
+		k.flows[2].Frames = 0
 		var f pfc.Frame
 		if k.receive(5000, c.b, &f) != sunk || c.counter(&k) != 1 || total(&k) != 1 {
 			t.Errorf("%s: counted elsewhere: %+v", name, k)
@@ -93,7 +94,7 @@ func total(k *sink) uint64 {
 	n := k.control + k.others + k.strangers + k.corrupt + k.untracked
 	for _, f := range k.flows {
 		if f != nil {
-			n += f.received + f.duplicates + f.stale
+			n += f.Frames + f.Duplicates + f.Stale
 		}
 	}
 	return n
@@ -110,8 +111,8 @@ func TestFlowsTakeMemoryAsTheyCome(t *testing.T) {
 		k.receive(0, testFrame(macB, flows-1, seq, 60, false), &f)
 	}
 	runtime.ReadMemStats(&after)
-	if n := after.TotalAlloc - before.TotalAlloc; n > 200_000 || k.flows[flows-1].received != 100 {
-		t.Errorf("%d bytes for one flow; received %d frames", n, k.flows[flows-1].received)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 200_000 || k.flows[flows-1].Frames != 100 {
+		t.Errorf("%d bytes for one flow; received %d frames", n, k.flows[flows-1].Frames)
 	}
 }
 

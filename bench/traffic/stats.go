@@ -126,12 +126,12 @@ func (h *Host) Stats(now int64) Stats {
 func (t *track) stats(id uint32) Received {
 	return Received{
 		ID:           id,
-		Frames:       t.received,
+		Frames:       t.Frames,
 		Bytes:        t.bytes,
-		Missing:      t.order.Next - t.received,
-		Reordered:    t.reordered,
-		Duplicates:   t.duplicates,
-		Stale:        t.stale,
+		Missing:      t.Next - t.Frames,
+		Reordered:    t.Reordered,
+		Duplicates:   t.Duplicates,
+		Stale:        t.Stale,
 		FromSchedule: t.fromSchedule.stats(),
 		FromWire:     t.fromWire.stats(),
 	}

@@ -100,24 +100,8 @@ func (x *ENodes) receiveFCoE(b []byte, h *frame.Header) {
 		x.counts.OtherFCoE++
 	case int(stamp.Flow) != l.peer:
 		x.counts.Misdelivered++
-	default:
-		x.count(l, stamp.Seq, len(b))
+	case l.received.Count(stamp.Seq):
+		x.counts.Received++
+		x.counts.ReceivedBytes += uint64(len(b))
 	}
-}
-
-// count counts a data frame by its sequence number.
-func (x *ENodes) count(l *link, seq uint64, length int) {
-	switch l.order.See(seq) {
-	case line.Reordered:
-		l.counts.reordered++
-	case line.Duplicate:
-		l.counts.duplicates++
-		return
-	case line.Stale:
-		l.counts.stale++
-		return
-	}
-	l.received++
-	x.counts.Received++
-	x.counts.ReceivedBytes += uint64(length)
 }

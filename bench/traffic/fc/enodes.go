@@ -105,12 +105,8 @@ type link struct {
 
 	peer     int    // index of the VN_Port that it sends to and receives from; -1: none
 	sent     uint64 // frames
-	received uint64 // each once
-	order    line.Window
-	counts   linkCounts
+	received line.Track
 }
-
-type linkCounts struct{ reordered, duplicates, stale uint64 }
 
 // ENodes are hosts that log in with an FCF and exchange data.
 type ENodes struct {

@@ -160,14 +160,14 @@ func (x *ENodes) Report(now int64) ENodesReport {
 			e, l := x.at(x.index(i, k))
 			w := ENodesLink{ENode: e.mac.String(), State: stateNames[e.state], VLAN: e.vid, FCF: e.fcf.String(),
 				Name: l.name.String(), Up: l.up, ID: l.id.String(), MAC: l.mac.String(), Sent: l.sent,
-				Received: l.received}
+				Received: l.received.Frames}
 			if l.peer >= 0 {
 				_, from := x.at(l.peer)
-				w.Lost = from.sent - min(l.received, from.sent)
+				w.Lost = from.sent - min(l.received.Frames, from.sent)
 			}
 			r.Lost += w.Lost
-			r.Reordered += l.counts.reordered
-			r.Duplicates += l.counts.duplicates + l.counts.stale
+			r.Reordered += l.received.Reordered
+			r.Duplicates += l.received.Duplicates + l.received.Stale
 			r.List = append(r.List, w)
 		}
 	}

@@ -43,7 +43,7 @@ const (
 	trackStale
 	trackLastSent
 	trackWindow   = 8 // which of the latest sequence numbers have arrived: see placeInWindow
-	trackSchedule = trackWindow + windowBlocks*blockWords
+	trackSchedule = trackWindow + line.Blocks*blockWords
 	trackWire     = trackSchedule + latencyWords
 	trackWords    = trackWire + latencyWords
 )
@@ -56,12 +56,8 @@ const (
 	latencyWords = latencyCounts + buckets
 )
 
-// The window remembers windowBlocks blocks of 64 sequence numbers. Block b is in slot b %
-// windowBlocks, and the slot holds the number of its block. So a new block need not clear the slots
-// of skipped blocks (compare RFC 6479).
+// The window is that of line.Track.
 const (
-	windowBlocks = 64
-
 	blockNumber = 0
 	blockBits   = 1
 	blockWords  = 2
@@ -236,7 +232,7 @@ func placeInWindow() asm.Instructions {
 	return slices.Concat(
 		asm.Instructions{
 			asm.Mov.Reg(r.window, r.block),
-			asm.And.Imm(r.window, windowBlocks-1),
+			asm.And.Imm(r.window, line.Blocks-1),
 			asm.Mul.Imm(r.window, blockWords*xdprun.WordSize),
 			asm.Add.Reg(r.window, r.track),
 			asm.Add.Imm(r.window, trackWindow*xdprun.WordSize),

@@ -94,8 +94,7 @@ func (f *Flow) Frame(n int) []byte {
 type arrivals struct {
 	flow *Flow
 	Arrivals
-	seen   map[int]bool
-	last   [kinds]int // highest number by class: untagged frames have that of PCP 0
+	tracks [8]line.Track // by class: untagged frames have that of PCP 0
 	judged bool
 	known  int // faults when it was judged, or when Late was called
 }
@@ -104,7 +103,7 @@ type arrivals struct {
 type Arrivals struct {
 	Frames     int // different ones, exactly as they were sent
 	Damaged    int // with other bytes, another length or another tag
-	Twice      int
+	Twice      int // or so late that the track has forgotten it
 	Disordered int // after a later one of the same class
 	At         []time.Time
 }
@@ -194,25 +193,23 @@ func (a *arrivals) take(b []byte, n int, now time.Time) {
 		a.Damaged++
 		return
 	}
-	if a.seen[n] {
+	t := &a.tracks[a.flow.Shape(n).PCP]
+	if !t.Count(uint64(n)) {
 		a.Twice++
 		return
 	}
-	a.seen[n] = true
 	a.Frames++
 	a.At = append(a.At, now)
-	class := a.flow.Shape(n).PCP
-	if n < a.last[class] {
+	if uint64(n)+1 < t.Next {
 		a.Disordered++
 	}
-	a.last[class] = max(a.last[class], n)
 }
 
 // Expect prepares for frames of a flow.
 func (p *Peer) Expect(f *Flow) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	p.flows[f.ID] = &arrivals{flow: f, seen: map[int]bool{}}
+	p.flows[f.ID] = &arrivals{flow: f}
 }
 
 // Got returns what has arrived of a flow that was expected.
