@@ -88,13 +88,13 @@ func (k *sink) test(now int64, b []byte, h *frame.Header) {
 		return
 	}
 	t.bytes += uint64(len(b))
-	t.fromSchedule.add(now - s.Scheduled)
-	t.fromWire.add(now - s.Sent)
+	t.fromSchedule.Record(now-s.Scheduled, 1)
+	t.fromWire.Record(now-s.Sent, 1)
 }
 
 // track is the state of one flow.
 type track struct {
 	line.Track
 	bytes                  uint64
-	fromSchedule, fromWire latency
+	fromSchedule, fromWire line.Histogram
 }

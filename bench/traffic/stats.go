@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"sluice/bench/traffic/line"
 	"sluice/pfc"
 	"sluice/pmd"
 )
@@ -58,6 +59,12 @@ type Latency struct {
 	P999  int64 `json:"p99.9"`
 	P9999 int64 `json:"p99.99"`
 	Max   int64 `json:"max"`
+}
+
+// LatencyOf returns the latency that a histogram has counted, or zeros without frames.
+func LatencyOf(h *line.Histogram) Latency {
+	return Latency{Mean: int64(h.Mean()), P50: h.Quantile(.5), P90: h.Quantile(.9), P99: h.Quantile(.99),
+		P999: h.Quantile(.999), P9999: h.Quantile(.9999), Max: h.Max}
 }
 
 // Counters count all frames of a port, test frames or not. Bytes are without FCS.
@@ -132,8 +139,8 @@ func (t *track) stats(id uint32) Received {
 		Reordered:    t.Reordered,
 		Duplicates:   t.Duplicates,
 		Stale:        t.Stale,
-		FromSchedule: t.fromSchedule.stats(),
-		FromWire:     t.fromWire.stats(),
+		FromSchedule: LatencyOf(&t.fromSchedule),
+		FromWire:     LatencyOf(&t.fromWire),
 	}
 }
 

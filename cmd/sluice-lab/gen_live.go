@@ -257,16 +257,9 @@ func newLivePort(device string, s *live.SinkStats) genPort {
 		p.Host.Received = append(p.Host.Received, traffic.Received{
 			ID: uint32(id), Frames: f.Frames, Bytes: f.Bytes, Missing: f.First + f.Lost, Reordered: f.Reordered,
 			Duplicates: f.Duplicates, Stale: f.Stale,
-			FromSchedule: liveLatency(&f.FromSchedule), FromWire: liveLatency(&f.FromWire)})
+			FromSchedule: traffic.LatencyOf(&f.FromSchedule), FromWire: traffic.LatencyOf(&f.FromWire)})
 	}
 	return p
-}
-
-func liveLatency(h *live.Histogram) traffic.Latency {
-	return traffic.Latency{
-		Mean: int64(h.Mean()), P50: h.Quantile(.5), P90: h.Quantile(.9), P99: h.Quantile(.99),
-		P999: h.Quantile(.999), P9999: h.Quantile(.9999), Max: h.Max,
-	}
 }
 
 func (l *liveHosts) Close() (err error) {

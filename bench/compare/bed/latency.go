@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sluice/bench/compare"
+	"sluice/bench/traffic/line"
 	"sluice/bench/traffic/live"
 )
 
@@ -20,7 +21,7 @@ type Latency struct {
 	Attempts  int           // number of attempts, of which this was the least disturbed
 	Discarded float64       // frames lost in the other attempts
 
-	FromSchedule, FromWire live.Histogram
+	FromSchedule, FromWire line.Histogram
 }
 
 // Latency offers the first stream at a rate for d, or longer until a frame is sent. A frame that

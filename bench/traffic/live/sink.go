@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"sluice/bench/netns"
+	"sluice/bench/traffic/line"
 	"sluice/pmd/xdprun"
 )
 
@@ -132,8 +133,8 @@ type SinkStats struct {
 // Received is what a sink has received of one flow, with latencies.
 type Received struct {
 	Counters
-	FromSchedule Histogram // since the frame was due by its flow's rate
-	FromWire     Histogram // since the generator built it
+	FromSchedule line.Histogram // since the frame was due by its flow's rate
+	FromWire     line.Histogram // since the generator built it
 }
 
 // Counters counts the frames of one flow. Each frame counts once: in Frames, Duplicates or Stale.
@@ -167,8 +168,8 @@ func (s *SinkStats) Total() Received {
 		sum.Reordered += r.Reordered
 		sum.Duplicates += r.Duplicates
 		sum.Stale += r.Stale
-		sum.FromSchedule.Add(&r.FromSchedule)
-		sum.FromWire.Add(&r.FromWire)
+		sum.FromSchedule.Merge(&r.FromSchedule)
+		sum.FromWire.Merge(&r.FromWire)
 	}
 	return sum
 }
@@ -257,7 +258,7 @@ func (s *Sink) counterWords(record int) (c [trackWindow]uint64) {
 	return c
 }
 
-func (s *Sink) readLatency(record int, h *Histogram) {
+func (s *Sink) readLatency(record int, h *line.Histogram) {
 	for i := range h.Counts {
 		h.Counts[i] = s.memory.Load(record + latencyCounts + i)
 	}

@@ -53,7 +53,7 @@ const (
 	latencySum = iota
 	latencyMax
 	latencyCounts
-	latencyWords = latencyCounts + buckets
+	latencyWords = latencyCounts + line.Buckets
 )
 
 // The window is that of line.Track.
@@ -330,13 +330,13 @@ func countLatency(name string, latency int, at int16) asm.Instructions {
 			xdprun.Store(r.track, latency+latencyMax, asm.R1),
 		},
 		xdprun.Block(name+" bounded",
-			asm.LoadImm(asm.R2, MaxLatency, asm.DWord),
+			asm.LoadImm(asm.R2, line.MaxTime, asm.DWord),
 			asm.JLE.Reg(asm.R1, asm.R2, name+" cut 32"),
 			asm.Mov.Reg(asm.R1, asm.R2),
 		),
 		xdprun.Block(name+" cut 32",
 			asm.Mov.Reg(asm.R4, asm.R1),
-			asm.RSh.Imm(asm.R4, octaveBits),
+			asm.RSh.Imm(asm.R4, line.OctaveBits),
 			asm.Mov.Imm(asm.R2, 0),
 		),
 	)
@@ -354,9 +354,9 @@ func countLatency(name string, latency int, at int16) asm.Instructions {
 	return slices.Concat(code,
 		asm.Instructions{
 			asm.RSh.Reg(asm.R1, asm.R2),
-			asm.LSh.Imm(asm.R2, octaveBits),
+			asm.LSh.Imm(asm.R2, line.OctaveBits),
 			asm.Add.Reg(asm.R1, asm.R2),
-			asm.And.Imm(asm.R1, buckets-1), // no effect, but the verifier can't know that
+			asm.And.Imm(asm.R1, line.Buckets-1), // no effect, but the verifier can't know that
 			asm.LSh.Imm(asm.R1, 3),
 			asm.Add.Reg(asm.R1, r.track),
 		},

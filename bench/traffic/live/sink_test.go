@@ -97,8 +97,10 @@ func TestSinkMeasuresLatency(t *testing.T) {
 		now := int64(monotonic())
 		give(t, s, testFrame(f, 0, now-ago, now))
 		r := s.Read().Flows[0]
-		for _, h := range []Histogram{r.FromSchedule, r.FromWire} {
-			if h.Count() != 1 || int64(h.Sum) != h.Max || h.Counts[bucket(h.Max)] != 1 {
+		for _, h := range []line.Histogram{r.FromSchedule, r.FromWire} {
+			var want line.Histogram
+			want.Record(h.Max, 1)
+			if h != want {
 				t.Fatalf("%d ns ago: %d ns at the most, %d in all, in buckets %v", ago, h.Max, h.Sum, h.Counts)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 
 	"sluice/bench/compare"
 	"sluice/bench/compare/bed"
-	"sluice/bench/traffic/live"
+	"sluice/bench/traffic/line"
 )
 
 // load is the load during a latency measurement.
@@ -125,26 +125,26 @@ type latencyOf struct {
 }
 
 // keep adds a histogram to those for the plots.
-func (v *veth) keep(of latencyOf, h *live.Histogram) {
+func (v *veth) keep(of latencyOf, h *line.Histogram) {
 	if v.latencies == nil {
-		v.latencies = map[latencyOf]*live.Histogram{}
+		v.latencies = map[latencyOf]*line.Histogram{}
 	}
 	if v.latencies[of] == nil {
-		v.latencies[of] = new(live.Histogram)
+		v.latencies[of] = new(line.Histogram)
 	}
-	v.latencies[of].Add(h)
+	v.latencies[of].Merge(h)
 }
 
 // exceeding returns, for each observed latency in µs, the share of frames with a longer one, as
 // long as there are any.
-func exceeding(h *live.Histogram) (points [][2]float64) {
+func exceeding(h *line.Histogram) (points [][2]float64) {
 	all := h.Count()
 	longer := all
-	for b := range h.Buckets() {
-		if longer -= b.Count; longer == 0 {
+	for longest, n := range h.All() {
+		if longer -= n; longer == 0 {
 			break
 		}
-		points = append(points, [2]float64{float64(b.To) / 1e3, float64(longer) / float64(all)})
+		points = append(points, [2]float64{float64(longest) / 1e3, float64(longer) / float64(all)})
 	}
 	return points
 }

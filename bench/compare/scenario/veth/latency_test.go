@@ -6,12 +6,12 @@ import (
 
 	"sluice/bench/compare"
 	"sluice/bench/compare/bed"
-	"sluice/bench/traffic/live"
+	"sluice/bench/traffic/line"
 )
 
 // frames returns a histogram of n frames with 10 ns each.
-func frames(n uint64) (h live.Histogram) {
-	h.Counts[10], h.Sum, h.Max = n, 10*n, 10
+func frames(n uint64) (h line.Histogram) {
+	h.Record(10, n)
 	return h
 }
 

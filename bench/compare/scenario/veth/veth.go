@@ -12,7 +12,7 @@ import (
 
 	"sluice/bench/compare"
 	"sluice/bench/compare/bed"
-	"sluice/bench/traffic/live"
+	"sluice/bench/traffic/line"
 	"sluice/internal/frame"
 )
 
@@ -36,7 +36,7 @@ type veth struct {
 	lossless   bool                          // also measure lossless sluice
 	lengths    []int                         // of frames, bytes without FCS
 	attempts   int                           // at a trial that other processes disturb
-	latencies  map[latencyOf]*live.Histogram // at commonLoad, of all rounds
+	latencies  map[latencyOf]*line.Histogram // at commonLoad, of all rounds
 }
 
 const vethLossless = "sluice_lossless"
