@@ -4,57 +4,25 @@ import (
 	"maps"
 	"math"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
+	"sluice/bench/traffic/line"
 )
-
-// Times is an HDR histogram (G. Tene) of times in ns, to three significant digits.
-type Times struct {
-	histogram *hdrhistogram.Histogram
-}
-
-// longest is the longest time kept. Longer times count as longest.
-const longest = 1e11 // ns
-
-// NewTimes returns an empty histogram.
-func NewTimes() *Times { return &Times{hdrhistogram.New(1, longest, 3)} }
-
-// Record adds count times of ns each. Times below 0 count as 0.
-func (t *Times) Record(ns, count int64) {
-	// RecordValues fails only for values out of range.
-	_ = t.histogram.RecordValues(min(max(ns, 0), longest), count)
-}
-
-// Merge adds the times of another histogram.
-func (t *Times) Merge(other *Times) { t.histogram.Merge(other.histogram) }
-
-// Count returns how many times were recorded.
-func (t *Times) Count() int64 { return t.histogram.TotalCount() }
-
-// At returns the quantile q, from 0 to 1: the time in ns that the share q of all times do not
-// exceed.
-func (t *Times) At(q float64) float64 {
-	if q >= 1 {
-		return float64(t.histogram.Max())
-	}
-	return float64(t.histogram.ValueAtQuantile(100 * q))
-}
 
 // AddTimes adds one trial for each quantile, p50 to p99.99 and max, that has at least one time
 // beyond it. The metric "gap between two iterations" becomes "p99 gap between two iterations". Each
 // trial's detail is the given one plus the number of times.
-func (r *Report) AddTimes(name, metric string, round int, t *Times, detail map[string]float64) {
+func (r *Report) AddTimes(name, metric string, round int, t *line.Histogram, detail map[string]float64) {
 	r.AddQuantiles(Trial{Name: name, Metric: metric, Unit: "ns", Round: round, Detail: detail}, t)
 }
 
 // AddQuantiles is AddTimes for values of any unit.
-func (r *Report) AddQuantiles(of Trial, t *Times) {
+func (r *Report) AddQuantiles(of Trial, t *line.Histogram) {
 	count := float64(t.Count())
 	for _, q := range Quantiles {
 		if !HasBeyond(count, q.Share) {
 			continue
 		}
 		one := of
-		one.Metric, one.Value = q.Name+" "+of.Metric, t.At(q.Share)
+		one.Metric, one.Value = q.Name+" "+of.Metric, t.Quantile(q.Share)
 		one.Detail = map[string]float64{"count": count}
 		maps.Copy(one.Detail, of.Detail)
 		r.Add(one)
@@ -67,9 +35,9 @@ func HasBeyond(count, q float64) bool {
 	return count > 0 && (q >= 1 || count*(1-q) >= 1-1e-9)
 }
 
-// Points returns the distribution for a log-log plot: x is 1/(1-q), so 10 at p90 and 100 at p99, up
+// Points returns a distribution for a log-log plot: x is 1/(1-q), so 10 at p90 and 100 at p99, up
 // to the number of times; y is the time in ns, at least 1.
-func (t *Times) Points() (points [][2]float64) {
+func Points(t *line.Histogram) (points [][2]float64) {
 	const perDecade = 8
 	count := float64(t.Count())
 	for i := 0; ; i++ {
@@ -77,7 +45,7 @@ func (t *Times) Points() (points [][2]float64) {
 		if count == 0 || x > count*(1+1e-9) {
 			return points
 		}
-		points = append(points, [2]float64{x, max(t.At(1-1/x), 1)})
+		points = append(points, [2]float64{x, max(t.Quantile(1-1/x), 1)})
 	}
 }
 

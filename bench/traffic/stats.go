@@ -63,8 +63,9 @@ type Latency struct {
 
 // LatencyOf returns the latency that a histogram has counted, or zeros without frames.
 func LatencyOf(h *line.Histogram) Latency {
-	return Latency{Mean: int64(h.Mean()), P50: h.Quantile(.5), P90: h.Quantile(.9), P99: h.Quantile(.99),
-		P999: h.Quantile(.999), P9999: h.Quantile(.9999), Max: h.Max}
+	at := func(share float64) int64 { return int64(h.Quantile(share)) }
+	return Latency{Mean: int64(h.Mean()), P50: at(.5), P90: at(.9), P99: at(.99), P999: at(.999), P9999: at(.9999),
+		Max: h.Max}
 }
 
 // Counters count all frames of a port, test frames or not. Bytes are without FCS.

@@ -76,15 +76,15 @@ func (h *Histogram) Mean() float64 { return float64(h.Sum) / float64(max(h.Count
 
 // Quantile returns the ns that the share q of all times, 0 to 1, did not exceed: at most 1/32 more
 // than exactly, or 0 without times.
-func (h *Histogram) Quantile(q float64) int64 {
+func (h *Histogram) Quantile(q float64) float64 {
 	want := max(uint64(math.Ceil(q*float64(h.Count()))), 1)
 	var seen uint64
 	for longest, n := range h.All() {
 		if seen += n; seen >= want {
-			return longest
+			return float64(longest)
 		}
 	}
-	return h.Max
+	return float64(h.Max)
 }
 
 // Merge adds the times of another histogram.

@@ -55,7 +55,7 @@ func TestQuantilesAgreeWithSorting(t *testing.T) {
 			for float64(rank+1) < share*float64(len(all)) {
 				rank++
 			}
-			if exact, got := all[rank], h.Quantile(share); got < exact || got > exact+exact/32 {
+			if exact, got := all[rank], int64(h.Quantile(share)); got < exact || got > exact+exact/32 {
 				t.Fatalf("%v of %d: %d ns, exactly %d", share, len(all), got, exact)
 			}
 		}
@@ -64,6 +64,6 @@ func TestQuantilesAgreeWithSorting(t *testing.T) {
 		}
 	})
 	if h := (&Histogram{}); h.Quantile(.5) != 0 || h.Mean() != 0 {
-		t.Errorf("no times: %d, %g", h.Quantile(.5), h.Mean())
+		t.Errorf("no times: %g, %g", h.Quantile(.5), h.Mean())
 	}
 }

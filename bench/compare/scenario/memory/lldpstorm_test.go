@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/bench/compare"
+	"sluice/bench/traffic/line"
 	"sluice/internal/dataplane"
 	"sluice/internal/dataplane/drop"
 	"sluice/internal/dataplane/punt"
@@ -245,7 +245,7 @@ const gapSlice = time.Second
 // the p99.99 of the gaps in ns. The worker has the others too.
 func (l *frameSource) gaps(b *testing.B, w *dataplane.Worker, clock func() int64, storm bool,
 	others ...*frameSource) float64 {
-	all := compare.NewTimes()
+	all := new(line.Histogram)
 	runtime.GC()
 	err := thread.OnCPU(0, func() {
 		now := clock()
@@ -266,7 +266,7 @@ func (l *frameSource) gaps(b *testing.B, w *dataplane.Worker, clock func() int64
 	if err != nil {
 		b.Fatal(err)
 	}
-	return all.At(.9999)
+	return all.Quantile(.9999)
 }
 
 // check checks what became of the LLDPDUs.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/bench/compare"
+	"sluice/bench/traffic/line"
 	"sluice/internal/frame"
 	"sluice/pfc"
 )
@@ -42,7 +43,7 @@ const (
 
 // reaction collects the results of all rounds.
 type reaction struct {
-	stopping, sinceThen, gaps *compare.Times // ns
+	stopping, sinceThen, gaps *line.Histogram // ns
 	causes                    gapCauses
 }
 
@@ -52,7 +53,7 @@ func runReaction(ctx context.Context, o compare.Options, r *compare.Report) erro
 	r.Limit("gap_p99.9_vs_20us", "p99.9 "+metricGap, reactionSluice, 20e3, compare.Lower)
 	r.Limit("gap_p99.99_vs_100us", "p99.99 "+metricGap, reactionSluice, 100e3, compare.Lower)
 	r.Compare("16_ports_vs_2", metricByPorts, subjectOfPorts(16), subjectOfPorts(2), compare.Lower)
-	x := reaction{stopping: compare.NewTimes(), sinceThen: compare.NewTimes(), gaps: compare.NewTimes()}
+	x := reaction{stopping: new(line.Histogram), sinceThen: new(line.Histogram), gaps: new(line.Histogram)}
 	defer func() { x.show(r) }()
 	for round := range o.Trials {
 		if err := x.Measure(ctx, o, r, round); err != nil {
@@ -99,8 +100,9 @@ func measureByPorts(ctx context.Context, o compare.Options, r *compare.Report, r
 			return err
 		}
 		r.Add(compare.Trial{Name: subjectOfPorts(ports), Metric: metricByPorts, Unit: "ns", Round: round,
-			Value: c.stopping.At(.5), Detail: map[string]float64{
-				"crossings": float64(c.stopping.Count()), "p99": c.stopping.At(.99), "max": c.stopping.At(1),
+			Value: c.stopping.Quantile(.5), Detail: map[string]float64{
+				"crossings": float64(c.stopping.Count()), "p99": c.stopping.Quantile(.99),
+				"max": c.stopping.Quantile(1),
 			}})
 	}
 	return nil
@@ -115,9 +117,9 @@ func (x *reaction) show(r *compare.Report) {
 	}
 	plot := compare.TimesPlot("reaction", "The worker's reaction and the gaps of its loop")
 	plot.Series = []compare.Series{
-		{Name: metricStopping, Points: x.stopping.Points()},
-		{Name: metricSinceThen, Points: x.sinceThen.Points()},
-		{Name: metricGap, Points: x.gaps.Points()},
+		{Name: metricStopping, Points: compare.Points(x.stopping)},
+		{Name: metricSinceThen, Points: compare.Points(x.sinceThen)},
+		{Name: metricGap, Points: compare.Points(x.gaps)},
 	}
 	r.Plot(plot)
 }
@@ -150,17 +152,18 @@ func addResponses(ctx context.Context, o compare.Options, r *compare.Report) err
 			metric := fmt.Sprintf(
 				"longest time from PFC frame to last bit of its priority sent, %d bytes in flight, %d B", inFlight,
 				size+frame.FCS)
-			r.Add(compare.Trial{Name: reactionSluice, Metric: metric, Unit: "ns", Value: l.At(1),
+			r.Add(compare.Trial{Name: reactionSluice, Metric: metric, Unit: "ns", Value: l.Quantile(1),
 				Detail: map[string]float64{
-					"p50": l.At(.5), "p99": l.At(.99), "bound": float64(x.Bound()), "count": float64(l.Count()),
+					"p50": l.Quantile(.5), "p99": l.Quantile(.99), "bound": float64(x.Bound()),
+					"count": float64(l.Count()),
 				}})
 			r.Limit(fmt.Sprintf("60_quanta_%d_in_flight_%dB", inFlight, size+frame.FCS), metric, reactionSluice,
 				responseLimit, compare.Lower)
 			ns := func(v float64) string { return fmt.Sprintf("%.0f", v) }
 			t.Rows = append(t.Rows, []string{
-				fmt.Sprintf("%d B", inFlight), fmt.Sprintf("%d B", size+frame.FCS), ns(l.At(.5)), ns(l.At(.99)),
-				ns(l.At(1)), ns(float64(x.Bound())),
-				fmt.Sprintf("%.2f", responseLimit/l.At(1)),
+				fmt.Sprintf("%d B", inFlight), fmt.Sprintf("%d B", size+frame.FCS), ns(l.Quantile(.5)),
+				ns(l.Quantile(.99)), ns(l.Quantile(1)), ns(float64(x.Bound())),
+				fmt.Sprintf("%.2f", responseLimit/l.Quantile(1)),
 			})
 		}
 	}

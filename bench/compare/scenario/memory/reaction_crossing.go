@@ -9,6 +9,7 @@ import (
 
 	"sluice/bench/compare"
 	"sluice/bench/sim"
+	"sluice/bench/traffic/line"
 	"sluice/cells"
 	"sluice/internal/dataplane"
 	"sluice/internal/doctor/loopgap"
@@ -59,13 +60,13 @@ type crossings struct {
 	mayRefuseAt int64 // the earliest time at which it could have arrived: just after the previous poll
 	resumesAt   int64 // when the pause of that port's peer expires
 
-	stopping *compare.Times // ns from a crossing to the PFC frame in the TX ring
-	inSteps  *compare.Times // the same in steps; 1 is the step of the crossing
+	stopping *line.Histogram // ns from a crossing to the PFC frame in the TX ring
+	inSteps  *line.Histogram // the same in steps; 1 is the step of the crossing
 	// ns from the XOFF that a port received to the last frame of the priority that it took; 0: none
-	obeying   *compare.Times
-	sinceThen *compare.Times // ns to that frame from the earliest arrival of the XOFF
-	late      int            // frames sent to a peer that had stopped them
-	stray     int            // XOFFs without a crossing
+	obeying   *line.Histogram
+	sinceThen *line.Histogram // ns to that frame from the earliest arrival of the XOFF
+	late      int             // frames sent to a peer that had stopped them
+	stray     int             // XOFFs without a crossing
 }
 
 // crossingState is the state of the two peers.
@@ -120,8 +121,8 @@ func runCrossings(ctx context.Context, cpu int, duration time.Duration, ports in
 }
 
 func newCrossings(clock func() int64) *crossings {
-	return &crossings{clock: clock, stopping: compare.NewTimes(), inSteps: compare.NewTimes(),
-		obeying: compare.NewTimes(), sinceThen: compare.NewTimes()}
+	return &crossings{clock: clock, stopping: new(line.Histogram), inSteps: new(line.Histogram),
+		obeying: new(line.Histogram), sinceThen: new(line.Histogram)}
 }
 
 // tuneCrossings gives the lossless group a static limit, so that the crossing frame is known, and

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/bench/compare"
+	"sluice/bench/traffic/line"
 	"sluice/internal/doctor/loopgap"
 	"sluice/internal/linux/thread"
 	"sluice/internal/linux/umem"
@@ -80,7 +81,7 @@ func (g *gapCauses) table() compare.Table {
 
 // gapTrial is the result of one trial with a worker's loop.
 type gapTrial struct {
-	all, rest *compare.Times // ns; rest excludes long gaps with cause gapRuntime
+	all, rest *line.Histogram // ns; rest excludes long gaps with cause gapRuntime
 	causes    gapCauses
 	steal     time.Duration // taken from the CPU by the hypervisor, in ticks of 10 ms
 	timer     float64       // timer interrupts of the CPU
@@ -98,7 +99,7 @@ func measureGaps(ctx context.Context, cpu int, duration time.Duration) (*gapTria
 	if err != nil {
 		return nil, err
 	}
-	g := &gapTrial{all: compare.NewTimes(), rest: compare.NewTimes()}
+	g := &gapTrial{all: new(line.Histogram), rest: new(line.Histogram)}
 	err = thread.OnCPU(cpu, func() {
 		steal, timer := stolen(cpu), timerInterrupts(cpu)
 		clock := elapsedSince()

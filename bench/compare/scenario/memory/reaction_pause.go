@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"sluice/bench/compare"
 	"sluice/bench/sim"
 	"sluice/bench/traffic"
 	"sluice/bench/traffic/line"
@@ -32,7 +31,7 @@ func (x pauseResponse) Bound() int64 {
 
 // Run returns the times from the arrival of an XOFF at the switch to the end of the last frame
 // before the pause.
-func (x pauseResponse) Run() (l *compare.Times, err error) {
+func (x pauseResponse) Run() (l *line.Histogram, err error) {
 	const metres, quiet = 10, 20_000
 	const receiver, sender = frame.MAC(0x0200_0000_0001), frame.MAC(0x0200_0000_0002) // and the next
 	f := sim.NewFabric(x.Seed)
@@ -73,7 +72,7 @@ func (x pauseResponse) Run() (l *compare.Times, err error) {
 			return nil, err
 		}
 	}
-	l, rng := compare.NewTimes(), rand.New(rand.NewPCG(x.Seed, 2))
+	l, rng := new(line.Histogram), rand.New(rand.NewPCG(x.Seed, 2))
 	for range x.Pauses {
 		for _, quanta := range []uint16{65535, 0} {
 			p := pfc.Frame{Enable: 1 << sim.LosslessCoS}

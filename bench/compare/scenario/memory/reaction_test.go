@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"sluice/bench/compare"
 	"sluice/bench/sim"
 	"sluice/bench/testkit/benchtest"
+	"sluice/bench/traffic/line"
 	"sluice/internal/dataplane"
 	"sluice/internal/linux/thread"
 	"sluice/internal/linux/umem"
@@ -109,8 +109,8 @@ func TestObeyingLate(t *testing.T) {
 		if late > 0 {
 			sinceThen = float64(200 + late - 100)
 		}
-		if got, then := x.obeying.At(1), x.sinceThen.At(1); got != float64(late) || math.Abs(then-sinceThen) > 1 ||
-			(x.late > 0) != (late > 0) {
+		got, then := x.obeying.Quantile(1), x.sinceThen.Quantile(1)
+		if got != float64(late) || math.Abs(then-sinceThen) > 1 || (x.late > 0) != (late > 0) {
 			t.Errorf("%d ns late: %v ns, %v ns from the poll before, %d frames", late, got, then, x.late)
 		}
 	}
@@ -118,7 +118,7 @@ func TestObeyingLate(t *testing.T) {
 
 // TestGapsByCause: a sleep explains only the gap in which it happened.
 func TestGapsByCause(t *testing.T) {
-	g := gapTrial{all: compare.NewTimes(), rest: compare.NewTimes()}
+	g := gapTrial{all: new(line.Histogram), rest: new(line.Histogram)}
 	g.record(5_000, gapRuntime)
 	g.record(30_000, gapInterrupt)
 	g.record(40_000, gapRuntime)
@@ -142,8 +142,8 @@ func TestPauseResponse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%+v: p50 %.0f ns, max %.0f, bound %d", x, l.At(.5), l.At(1), x.Bound())
-		if most := l.At(1); most > float64(x.Bound()) || most < 0.75*float64(x.Bound()) {
+		t.Logf("%+v: p50 %.0f ns, max %.0f, bound %d", x, l.Quantile(.5), l.Quantile(1), x.Bound())
+		if most := l.Quantile(1); most > float64(x.Bound()) || most < 0.75*float64(x.Bound()) {
 			t.Errorf("%+v: at most %.0f ns, the bound is %d", x, most, x.Bound())
 		}
 	}

@@ -72,8 +72,8 @@ func (t *turn) addLatency(at load, l *bed.Latency) {
 	var told []compare.Quantile
 	for _, q := range compare.Quantiles {
 		if compare.HasBeyond(float64(count), q.Share) {
-			detail[q.Name] = float64(l.FromSchedule.Quantile(q.Share))
-			detail[q.Name+" from wire"] = float64(l.FromWire.Quantile(q.Share))
+			detail[q.Name] = l.FromSchedule.Quantile(q.Share)
+			detail[q.Name+" from wire"] = l.FromWire.Quantile(q.Share)
 			told = append(told, q)
 		}
 	}
