@@ -230,3 +230,14 @@ func mustAllocateNothing(t *testing.T, f func()) {
 		t.Fatalf("%v allocations, want 0", n)
 	}
 }
+
+// Finished reports whether every flow has sent all its frames and the port holds none of the host's
+// frames.
+func (h *Host) Finished() bool {
+	for i := range h.flows {
+		if h.flows[i].sent < h.flows[i].limit {
+			return false
+		}
+	}
+	return h.buffers.InTX == 0 && h.injectHead == h.injectTail && h.announcement == nil
+}

@@ -157,23 +157,6 @@ type ControlStats struct {
 	Paused     [8]time.Duration // how long each priority that honours PFC was paused, including a current pause
 }
 
-// Total returns the sum over all flows. Its First, Next and LastSent are meaningless.
-func (s *SinkStats) Total() Received {
-	var sum Received
-	for i := range s.Flows {
-		r := &s.Flows[i]
-		sum.Frames += r.Frames
-		sum.Bytes += r.Bytes
-		sum.Lost += r.Lost
-		sum.Reordered += r.Reordered
-		sum.Duplicates += r.Duplicates
-		sum.Stale += r.Stale
-		sum.FromSchedule.Merge(&r.FromSchedule)
-		sum.FromWire.Merge(&r.FromWire)
-	}
-	return sum
-}
-
 // Read returns the counters. It costs the sink nothing.
 func (s *Sink) Read() SinkStats {
 	bank := s.bank(s.memory.Load(sinkBank))

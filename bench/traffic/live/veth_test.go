@@ -46,9 +46,8 @@ func TestEveryFrameIsAccountedFor(t *testing.T) {
 	for i, s := range sinks {
 		missing, lost := uint64(0), uint64(0)
 		until(t, "all frames", func() bool {
-			stats := s.Read()
-			received := stats.Total()
-			missing = sent[2*i].Frames + sent[2*i+1].Frames - received.Frames
+			received := s.Counters()
+			missing = sent[2*i].Frames + sent[2*i+1].Frames - received[0].Frames - received[1].Frames
 			return missing == refused(t, host, p.Ports[i].Device)
 		})
 		for j, r := range s.Read().Flows {
@@ -361,8 +360,8 @@ func TestRefusedFramesAreKnown(t *testing.T) {
 		}
 		until(t, "all frames received or refused", func() bool {
 			n, known := g.Refused(0)
-			sent, stats := g.Sent(), s.Read()
-			received := stats.Total().Frames
+			sent, counters := g.Sent(), s.Counters()
+			received := counters[0].Frames + counters[1].Frames
 			return known && n >= sent[0].Frames && received > 0 && n == sent[0].Frames+sent[1].Frames-received
 		})
 		stop(t, g)
