@@ -84,27 +84,15 @@ func (w *world) ambushable(victim *peer, q uint8, helpers int) (limit, queued in
 
 // full reports whether the group is filled exactly to its limit.
 func (w *world) full(victim *peer, q uint8, limit int) bool {
-	for _, l := range w.loops {
-		s := l.worker.Look(w.now)
-		for i := range s.Ports {
-			if p := &s.Ports[i]; p.Number == victim.port {
-				g := &p.Groups[q]
-				return g.Reserved+g.Shared == limit && g.Headroom == 0 && p.PausedPeer == 0
-			}
-		}
-	}
-	return false
+	p := &w.s.Ports(w.now)[victim.port]
+	g := &p.Groups[q]
+	return g.Reserved+g.Shared == limit && g.Headroom == 0 && p.PausedPeer == 0
 }
 
 // spring performs steps 3 and 4 of an ambush.
 func (w *world) spring(victim, egress *peer, q uint8) {
-	l := w.loops[w.params.Ports[victim.port].Worker]
-	d := l.drivers[0]
-	for _, other := range l.drivers {
-		if other.peer == victim {
-			d = other
-		}
-	}
+	d := victim.driver
+	l := d.loop
 	victim.say(1<<q, 0)
 	victim.traffic = traffic{}
 	w.run(0) // the peer begins to send the XON

@@ -294,18 +294,12 @@ func (w *world) settle() error {
 // idle reports whether the switch and the wires hold no frame.
 func (w *world) idle() bool {
 	for _, l := range w.loops {
-		s := l.worker.Look(w.now)
-		if s.CellsInUse > 0 {
+		if l.worker.Look(w.now).CellsInUse > 0 {
 			return false
 		}
-		for i := range s.Ports {
-			if p := &s.Ports[i]; p.Buffers.Sending > 0 || p.Up && !p.Reads {
-				return false
-			}
-		}
 	}
-	for _, p := range w.peers {
-		if p.wire.InFlight() > 0 {
+	for i, p := range w.s.Ports(w.now) {
+		if p.Buffers.Sending > 0 || p.Up && !p.Reads || w.peers[i].wire.InFlight() > 0 {
 			return false
 		}
 	}
@@ -317,17 +311,13 @@ func (w *world) result() Result {
 	if w.slow > w.gap {
 		r.Slow = 1
 	}
-	for _, l := range w.loops {
-		s := l.worker.Look(w.now)
-		for i := range s.Ports {
-			p := &s.Ports[i]
-			r.Behind += p.Behind
-			if p.Behind == 0 { // else a PFC frame of the peer may have waited behind the rest of an overload
-				r.Late += w.peers[p.Number].late
-			}
-			for _, n := range p.PFCSent.XOFF {
-				r.XOFF += n
-			}
+	for i, p := range w.s.Ports(w.now) {
+		r.Behind += p.Behind
+		if p.Behind == 0 { // else a PFC frame of the peer may have waited behind the rest of an overload
+			r.Late += w.peers[i].late
+		}
+		for _, n := range p.PFCSent.XOFF {
+			r.XOFF += n
 		}
 	}
 	w.sum(&r)

@@ -78,7 +78,10 @@ func (w *world) replace(port int) error {
 		p.outbox = nil
 		p.say(0xff, 0)
 		w.setLink(port, func(l *dataplane.Link) { l.Drain = dataplane.Refuse })
-		empty = w.until(quiet, func() bool { return w.empty(port) })
+		empty = w.until(quiet, func() bool {
+			b := &w.s.Ports(w.now)[port].Buffers
+			return b.Queued+b.Sending == 0
+		})
 	}
 	if !empty { // its frames wait for another port
 		w.setLink(port, func(l *dataplane.Link) { l.Drain = dataplane.Running })
@@ -112,17 +115,4 @@ func (w *world) until(ns int64, holds func() bool) bool {
 		}
 	}
 	return false
-}
-
-// empty reports whether no frame waits to leave a port.
-func (w *world) empty(port int) bool {
-	for _, l := range w.loops {
-		s := l.worker.Look(w.now)
-		for i := range s.Ports {
-			if p := &s.Ports[i]; p.Number == port {
-				return p.Buffers.Queued+p.Buffers.Sending == 0
-			}
-		}
-	}
-	return true
 }

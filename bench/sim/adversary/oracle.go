@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 
 	"sluice/cells"
-	"sluice/internal/dataplane"
 	"sluice/internal/dataplane/drop"
 	"sluice/internal/frame"
 )
@@ -271,34 +270,27 @@ func (w *world) sum(r *Result) {
 	lost := uint64(0)
 	copies, counted, shown, gone := uint64(0), uint64(0), uint64(0), uint64(0)
 	for _, l := range w.loops {
-		s := l.worker.Look(w.now)
-		counted += s.Departed
-		for i := range s.Ports {
-			p := &s.Ports[i]
-			counted += p.LosslessDrops()
-			shown += p.Lost.Sum(func(drop.Reason) bool { return true })
-			copies += p.FloodCopies
-			for class := range cells.Priorities {
-				gone += p.Drops[drop.PortGone][class] // some have left all the same
-				for why := range p.Drops {
-					balance[class] -= int64(p.Drops[why][class])
-				}
-				lost += missing[p.Number][class] - min(missing[p.Number][class], w.excused(p, class))
+		counted += l.worker.Look(w.now).Departed
+	}
+	for i, p := range w.s.Ports(w.now) {
+		counted += p.LosslessDrops()
+		shown += p.Lost.Sum(func(drop.Reason) bool { return true })
+		copies += p.FloodCopies
+		for class := range cells.Priorities {
+			gone += p.Drops[drop.PortGone][class] // some have left all the same
+			for why := range p.Drops {
+				balance[class] -= int64(p.Drops[why][class])
 			}
+			excused := uint64(0) // dropped at a port whose link the adversary has taken down
+			if o.downed>>i&1 != 0 {
+				excused = p.Drops[drop.PortDown][class] + p.Drops[drop.PortGone][class]
+			}
+			lost += missing[i][class] - min(missing[i][class], excused)
 		}
 	}
 	r.LosslessDrops = max(lost, counted-min(counted, early))
 	wrong := off(balance, copies)
 	r.Uncounted = lost - min(lost, shown) + wrong - min(wrong, gone)
-}
-
-// excused returns how many frames of a class were dropped at their egress port because the
-// adversary has taken its link down.
-func (w *world) excused(p *dataplane.PortSnapshot, class int) uint64 {
-	if w.oracle.downed>>p.Number&1 == 0 {
-		return 0
-	}
-	return p.Drops[drop.PortDown][class] + p.Drops[drop.PortGone][class]
 }
 
 // off returns by how many frames the counters are wrong: what came in, with copies, was not

@@ -246,7 +246,7 @@ func (w *world) await(victim *peer, q uint8, r *reload) {
 		}
 	}
 	for end := w.now + 2*int64(limit)*victim.slot(victim.dense[victim.port])/1000 + 4*w.gap; w.now < end && !stopped; {
-		if used, known := w.used(victim.port, q); known && float64(used) > part*float64(limit) {
+		if g := &w.s.Ports(w.now)[victim.port].Groups[q]; float64(g.Reserved+g.Shared) > part*float64(limit) {
 			break
 		}
 		w.run(max(100, w.gap/8))
@@ -254,17 +254,4 @@ func (w *world) await(victim *peer, q uint8, r *reload) {
 	if stopped && w.rng.IntN(2) == 0 {
 		w.run(w.rng.Int64N(w.Silence(victim.port)))
 	}
-}
-
-// used returns how many cells a group uses before it needs headroom.
-func (w *world) used(port int, q uint8) (cells int, known bool) {
-	for _, l := range w.loops {
-		s := l.worker.Look(w.now)
-		for i := range s.Ports {
-			if p := &s.Ports[i]; p.Number == port {
-				return p.Groups[q].Reserved + p.Groups[q].Shared, true
-			}
-		}
-	}
-	return 0, false
 }

@@ -5,6 +5,8 @@ import (
 	"iter"
 	"math/rand/v2"
 
+	"sluice/bench/sim"
+	"sluice/bench/traffic/line"
 	"sluice/cells/headroom"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
@@ -29,7 +31,7 @@ type world struct {
 	forgets  int64  // ns: until then the switch may forget what it has learned
 	absent   uint64 // ports without a driver, or about to lose it: nobody sends to them
 	rng      *rand.Rand
-	s        *dataplane.Switch
+	s        sim.Switch
 	plan     dataplane.Plan
 	latest   *dataplane.Plan // published
 	peers    []*peer
@@ -77,9 +79,10 @@ type driver struct {
 }
 
 func newWorld(d *drawn, rng *rand.Rand) (*world, error) {
-	w := &world{drawn: d, base: d.settings, oracle: newOracle(len(d.params.Ports)), rng: rng}
+	w := &world{drawn: d, base: d.settings, oracle: newOracle(len(d.params.Ports)), rng: rng,
+		s: sim.Switch{Params: d.params}}
 	var err error
-	if w.s, err = dataplane.NewSwitch(d.params); err != nil {
+	if w.s.Switch, err = dataplane.NewSwitch(d.params); err != nil {
 		return nil, err
 	}
 	for _, worker := range w.s.Workers {
@@ -349,18 +352,8 @@ func (d *driver) Receive(burst []pmd.Desc) int {
 		}
 		head = desc.Options&pmd.Continued == 0
 	}
-	l.pass(int64(ends(burst[:n])) * l.cost)
+	l.pass(int64(line.Frames(burst[:n])) * l.cost)
 	return n
-}
-
-// ends returns the number of frames in a burst.
-func ends(burst []pmd.Desc) (frames int) {
-	for _, d := range burst {
-		if d.Options&pmd.Continued == 0 {
-			frames++
-		}
-	}
-	return frames
 }
 
 // Waiting implements pmd.Port.
@@ -394,7 +387,7 @@ func (d *driver) Transmit(burst []pmd.Desc) int {
 	}
 	l := d.loop
 	l.maybe()
-	l.pass(int64(ends(burst)) * l.cost / 2)
+	l.pass(int64(line.Frames(burst)) * l.cost / 2)
 	var f pfc.Frame
 	if onPause := d.peer.onPause; onPause != nil && len(burst) == 1 {
 		if kind, _ := pfc.Decode(l.memory.Frame(burst[0].Addr, burst[0].Len), &f); kind == pfc.PFC {
