@@ -65,8 +65,8 @@ func (o *adversaryOptions) run(c *cobra.Command) error {
 	if err != nil {
 		return cli.Usage(fmt.Errorf("--omit: %w", err))
 	}
-	campaign := adversary.Campaign{First: o.seed, Switches: o.switches, Less: o.less, Omit: omit, Jumbo: o.jumbo}
-	outcome, err := campaign.Run(c.Context())
+	first := adversary.Attack{Seed: o.seed, Less: o.less, Omit: omit, Jumbo: o.jumbo}
+	outcome, err := first.Campaign(c.Context(), o.switches)
 	if err != nil {
 		return err
 	}

@@ -4,17 +4,8 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"sync/atomic"
 )
-
-// Campaign attacks many switches, with consecutive seeds.
-type Campaign struct {
-	First    uint64 // seed
-	Switches int
-	Less     int    // as in Attack
-	Omit     Tricks // likewise
-	Jumbo    bool   // likewise
-	Done     func() // called after each attack; may be nil
-}
 
 // Outcome is the result of a campaign. The campaign ends with the first switch that loses
 // something.
@@ -32,61 +23,49 @@ type Loss struct {
 	Config string   `json:"config"`
 }
 
-// Run attacks on all CPUs and shrinks the first successful attack. The outcome depends only on the
-// campaign.
-func (c Campaign) Run(ctx context.Context) (Outcome, error) {
-	results := make([]Result, c.Switches)
-	errs := make([]error, c.Switches)
-	var mutex sync.Mutex
-	next, end := 0, c.Switches // attacks after the first loss are irrelevant
-	take := func() (int, bool) {
-		mutex.Lock()
-		defer mutex.Unlock()
-		if next >= end || ctx.Err() != nil {
-			return 0, false
-		}
-		next++
-		return next - 1, true
-	}
+// Campaign attacks many switches, with the seeds from that of the attack on. It runs on all CPUs
+// and shrinks the first attack that succeeds. The outcome depends only on its arguments.
+func (a Attack) Campaign(ctx context.Context, switches int) (Outcome, error) {
+	results, errs := make([]Result, switches), make([]error, switches)
+	var next atomic.Int64
+	var over atomic.Bool // attacks after the first loss are irrelevant
 	var wait sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wait.Go(func() {
-			for i, more := take(); more; i, more = take() {
-				results[i], errs[i] = c.attack(c.First + uint64(i)).Run()
-				mutex.Lock()
+			for !over.Load() && ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= switches {
+					return
+				}
+				results[i], errs[i] = a.after(i).Run()
 				if results[i].Lost() || errs[i] != nil {
-					end = min(end, i+1)
+					over.Store(true)
 				}
-				if c.Done != nil {
-					c.Done()
-				}
-				mutex.Unlock()
 			}
 		})
 	}
 	wait.Wait()
+	var o Outcome
 	if err := ctx.Err(); err != nil {
-		return Outcome{}, err
+		return o, err
 	}
-	return c.sum(results[:end], errs[:end])
-}
-
-func (c Campaign) attack(seed uint64) Attack {
-	return Attack{Seed: seed, Less: c.Less, Omit: c.Omit, Jumbo: c.Jumbo}
-}
-
-func (c Campaign) sum(results []Result, errs []error) (Outcome, error) {
-	o := Outcome{Switches: len(results)}
-	for i := range results {
+	for i := 0; i < switches && o.Loss == nil; i++ {
 		if errs[i] != nil {
 			return o, errs[i]
 		}
+		o.Switches++
 		o.add(&results[i])
 		if results[i].Lost() {
-			o.Loss = c.attack(c.First + uint64(i)).shrink(results[i])
+			o.Loss = a.after(i).shrink(results[i])
 		}
 	}
 	return o, nil
+}
+
+// after returns the attack with a later seed.
+func (a Attack) after(seeds int) Attack {
+	a.Seed += uint64(seeds)
+	return a
 }
 
 // shrink omits one trick after another while the switch still loses something.

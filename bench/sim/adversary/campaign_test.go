@@ -14,17 +14,17 @@ var (
 // docs/lossless.md, no lossless frame is lost, by the accounting or in a driver, no pause is
 // disregarded, and no port waits for longer than the budget of an iteration allows.
 func TestNothingLosslessIsLost(t *testing.T) {
-	losesNothing(t, Campaign{First: *first, Switches: *switches})
+	losesNothing(t, Attack{Seed: *first}, *switches)
 }
 
 // TestNoJumboFrameIsLost does the same with frames of up to six parts.
 func TestNoJumboFrameIsLost(t *testing.T) {
-	losesNothing(t, Campaign{First: *first, Switches: max(1, *switches/4), Jumbo: true})
+	losesNothing(t, Attack{Seed: *first, Jumbo: true}, max(1, *switches/4))
 }
 
-func losesNothing(t *testing.T, c Campaign) {
+func losesNothing(t *testing.T, a Attack, switches int) {
 	t.Helper()
-	o, err := c.Run(t.Context())
+	o, err := a.Campaign(t.Context(), switches)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,17 +40,17 @@ func losesNothing(t *testing.T, c Campaign) {
 // TestHeadroomIsNotFat: with headroom for one longest frame less, some switch loses a frame, even
 // if the adversary uses no trick but the ambush.
 func TestHeadroomIsNotFat(t *testing.T) {
-	losesOneFrameLess(t, Campaign{First: 301, Switches: 300, Less: 1})
+	losesOneFrameLess(t, Attack{Seed: 301, Less: 1})
 }
 
 // TestJumboHeadroomIsNotFat does the same with frames of up to six parts.
 func TestJumboHeadroomIsNotFat(t *testing.T) {
-	losesOneFrameLess(t, Campaign{First: 1, Switches: 300, Less: 1, Jumbo: true})
+	losesOneFrameLess(t, Attack{Seed: 1, Less: 1, Jumbo: true})
 }
 
-func losesOneFrameLess(t *testing.T, c Campaign) {
+func losesOneFrameLess(t *testing.T, a Attack) {
 	t.Helper()
-	o, err := c.Run(t.Context())
+	o, err := a.Campaign(t.Context(), 300)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,8 +58,8 @@ func losesOneFrameLess(t *testing.T, c Campaign) {
 		t.Fatalf("%+v: the adversary has grown tame, or the headroom fat", o)
 	}
 	t.Logf("seed %d, also without %v: %+v", o.Loss.Seed, o.Loss.Omit, o.Loss.Result)
-	c.First, c.Switches = o.Loss.Seed, 1
-	again, err := c.Run(t.Context())
+	a.Seed = o.Loss.Seed
+	again, err := a.Campaign(t.Context(), 1)
 	if err != nil || again.Loss == nil || again.Loss.Result != o.Loss.Result {
 		t.Errorf("the same seed again: %+v, %v", again, err)
 	}
