@@ -27,8 +27,8 @@ type peer struct {
 	parts   int     // most parts of a frame that it sends
 
 	lineFree int64           // ps: when the line is free for the next frame
-	halted   [8]int64        // ns, by priority: end of the pause that the peer honours
-	pending  []order         // pauses that have arrived and have not taken effect
+	stops    [8]int64        // ns, by priority: when the latest pause from the switch takes effect
+	resumes  [8]int64        // ns, by priority: when it ends
 	down     bool            // its link
 	cut      int64           // ns: until then its link may be down for a worker
 	deaf     bool            // the switch need not do what the peer asks
@@ -40,12 +40,6 @@ type peer struct {
 
 	least [8]int // bytes, by priority: of the longest frame that was allowed so far, the least
 	late  uint64 // frames received of a priority that the switch should have stopped
-}
-
-// order is the effect of a PFC frame on one priority, and when it begins and ends.
-type order struct {
-	at, until int64 // ns
-	priority  int
 }
 
 // traffic is what a peer sends: frames of the listed priorities to the listed ports in turn,
@@ -89,14 +83,12 @@ func (p *peer) advance(to int64) {
 		}
 		p.wire.Advance(at)
 		p.collect()
-		p.obey(at)
 		if !p.act(at) {
 			at = p.changes(at)
 		}
 	}
 	p.wire.Advance(to)
 	p.collect()
-	p.obey(to)
 }
 
 // changes returns the next time at which a blocked frame may become sendable.
@@ -105,7 +97,7 @@ func (p *peer) changes(at int64) int64 {
 	if t, any := p.wire.Next(); any {
 		next = t
 	}
-	for _, t := range p.halted {
+	for _, t := range p.resumes {
 		if t > at {
 			next = min(next, t)
 		}
@@ -130,7 +122,7 @@ func (p *peer) act(at int64) bool {
 	for range p.priorities {
 		priority, to := p.priorities[p.turn%len(p.priorities)], p.to[p.turn%len(p.to)]
 		p.turn++
-		if p.halted[priority] <= at && p.reaches(priority, to) {
+		if !p.halted(at, priority) && p.reaches(priority, to) {
 			p.left--
 			p.data(at, priority, to, p.length(at, priority))
 			return true
@@ -198,10 +190,8 @@ func (p *peer) length(at int64, priority uint8) int {
 	}
 	dense := min(most, p.dense[p.port])
 	end := max(at*1000, p.lineFree) + p.slot(dense)
-	for _, o := range p.pending {
-		if o.priority == int(priority) && end/1000 >= o.at {
-			return most
-		}
+	if at < p.resumes[priority] && end/1000 >= p.stops[priority] {
+		return most
 	}
 	return dense
 }
@@ -285,38 +275,18 @@ func (p *peer) arrived(at int64, b []byte) {
 	}
 }
 
-// heed handles a PFC frame for one priority: an XON takes effect at once, an XOFF after the peer's
-// reaction time.
+// heed handles a PFC frame for one priority: an XON takes effect at once, as does an XOFF that
+// prolongs a pause, and another XOFF after the peer's reaction time.
 func (p *peer) heed(at int64, priority int, quanta uint16) {
-	if quanta == 0 {
-		kept := p.pending[:0]
-		for _, o := range p.pending {
-			if o.priority != priority {
-				kept = append(kept, o)
-			}
-		}
-		p.pending, p.halted[priority] = kept, 0
-		return
+	if at >= p.resumes[priority] {
+		p.stops[priority] = at + p.reaction[p.port]
 	}
-	until := at + p.pause(quanta)
-	if p.halted[priority] > at {
-		p.halted[priority] = until
-		return
-	}
-	p.pending = append(p.pending, order{at: at + p.reaction[p.port], until: until, priority: priority})
+	p.resumes[priority] = at + p.pause(quanta)
 }
 
-// obey stops the priorities whose pauses have taken effect.
-func (p *peer) obey(now int64) {
-	kept := p.pending[:0]
-	for _, o := range p.pending {
-		if o.at > now {
-			kept = append(kept, o)
-		} else {
-			p.halted[o.priority] = o.until
-		}
-	}
-	p.pending = kept
+// halted reports whether the switch has stopped a priority.
+func (p *peer) halted(at int64, priority uint8) bool {
+	return p.stops[priority] <= at && at < p.resumes[priority]
 }
 
 // pause returns the duration of quanta, ns.
@@ -346,6 +316,5 @@ func (p *peer) ask(at int64, f *pfc.Frame) {
 
 // reset forgets the pauses on a link that went down.
 func (p *peer) reset() {
-	p.pending, p.outbox = p.pending[:0], nil
-	p.halted, p.until = [8]int64{}, [8]int64{}
+	p.outbox, p.resumes, p.until = nil, [8]int64{}, [8]int64{}
 }

@@ -28,7 +28,7 @@ func (p *peer) hello(at int64) bool {
 		priority = p.anyOf(lossy)
 	}
 	p.greeted = at + p.learning()
-	if p.halted[priority] > at {
+	if p.halted(at, priority) {
 		return false
 	}
 	p.data(at, priority, everyone, shortest)
