@@ -105,6 +105,6 @@ func (w *world) spring(victim, egress *peer, q uint8) {
 		l.interrupt(w.gap, 0)
 		l.rush = true
 	}
-	w.run(2*w.gap + w.Silence(victim.port) + w.reaction[victim.port] + 20_000)
+	w.run(w.stopping(victim.port) + 20_000)
 	d.before = nil
 }

@@ -202,7 +202,6 @@ func (w *world) phase(a Attack) {
 	target := w.rng.IntN(len(w.peers))
 	for _, p := range w.peers {
 		p.traffic = w.drawTraffic(a, p.port, target)
-		p.onPause = nil
 		stop, quanta := uint8(w.rng.IntN(256)), pick(w.rng, 0, 0, uint16(1+w.rng.IntN(2000)), 65535)
 		if w.rng.IntN(3) == 0 && !a.omits(Pauses) {
 			p.say(stop, quanta)
@@ -279,7 +278,7 @@ func (w *world) drawTraffic(a Attack, port, target int) traffic {
 // settle stops the peers' traffic and pauses, and waits until no frame is in flight.
 func (w *world) settle() error {
 	for _, p := range w.peers {
-		p.traffic, p.onPause, p.outbox = traffic{}, nil, nil
+		p.traffic, p.outbox = traffic{}, nil
 		p.say(0xff, 0)
 	}
 	for range 10_000 {

@@ -161,13 +161,16 @@ func (d *drawn) densestOf(longest int) int {
 	return dense
 }
 
-// Silence returns how long after sending an XOFF a peer may still receive frames of that priority,
+// silence returns how long after sending an XOFF a peer may still receive frames of that priority,
 // ns: until the worker has polled and the contents of its TX ring have been sent and have arrived.
-func (d *drawn) Silence(port int) int64 {
+func (d *drawn) silence(port int) int64 {
 	bytes := d.inFlight[port] + d.inFlight[port]/shortest*frame.WireOverhead + d.params.Ports[port].MaxFrame +
 		frame.WireOverhead + dataplane.ControlBuffers*slot64
 	return d.gap + 2*d.delay[port] + int64(bytes+2*slot64)*8e9/int64(d.config.Ports[port].LinkSpeed) + 100
 }
+
+// stopping returns within which time the switch stops the peer of a port after a new plan, ns.
+func (d *drawn) stopping(port int) int64 { return 2*d.gap + d.silence(port) + d.reaction[port] }
 
 // honours returns the priorities of a port whose pauses the switch honours.
 func (d *drawn) honours(port int) uint8 {

@@ -12,16 +12,16 @@ import (
 func (w *world) flap(port int) {
 	p := w.peers[port]
 	w.oracle.downed |= 1 << port
-	kept, onPause := p.traffic, p.onPause
-	p.traffic, p.onPause, p.down = traffic{}, nil, true
+	kept := p.traffic
+	p.traffic, p.down = traffic{}, true
 	p.reset()
 	w.run(w.rng.Int64N(20_000))
 	w.setLink(port, func(l *dataplane.Link) { l.Up = false })
 	w.run(2*w.gap + w.rng.Int64N(20_000))
 	p.down = false
 	w.setLink(port, func(l *dataplane.Link) { l.Up = true })
-	w.run(2*w.gap + w.Silence(port) + w.reaction[port])
-	p.traffic, p.onPause = kept, onPause
+	w.run(w.stopping(port))
+	p.traffic = kept
 }
 
 // holdDown has the switch hold a port down, for example because it does not fit the rate of its
@@ -33,17 +33,17 @@ func (w *world) holdDown(port int) {
 		return
 	}
 	w.oracle.downed |= 1 << port
-	kept, onPause, q := p.traffic, p.onPause, w.anyOf(set)
-	p.traffic, p.onPause, p.deaf = traffic{priorities: []uint8{q}, to: []int{stuck.port}, left: 4000}, nil, true
+	kept, q := p.traffic, w.anyOf(set)
+	p.traffic, p.deaf = traffic{priorities: []uint8{q}, to: []int{stuck.port}, left: 4000}, true
 	p.until = [8]int64{}
 	stuck.say(0xff, 65535)
 	w.setLink(port, func(l *dataplane.Link) { l.Up = false })
 	w.run(2*w.gap + w.rng.Int64N(1+min(4000*p.slot(shortest)/1000, w.duration/2)))
 	w.setLink(port, func(l *dataplane.Link) { l.Up = true })
 	p.traffic = traffic{} // until the switch has stopped the peer
-	w.run(2*w.gap + w.Silence(port) + w.reaction[port])
+	w.run(w.stopping(port))
 	stuck.say(0xff, 0)
-	p.traffic, p.onPause, p.deaf = kept, onPause, false
+	p.traffic, p.deaf = kept, false
 }
 
 // setLink changes a port's link. The workers adopt it within a gap, each at a time of its own.
@@ -64,15 +64,11 @@ func (w *world) replace(port int) error {
 	p := w.peers[port]
 	w.absent |= 1 << port
 	w.oracle.downed |= 1 << port
-	quiet := 2*w.gap + w.Silence(port) + w.reaction[port] + 20_000
-	kept, onPause := p.traffic, p.onPause
-	defer func() {
-		w.absent &^= 1 << port
-		p.traffic, p.onPause = kept, onPause
-	}()
+	quiet, kept := w.stopping(port)+20_000, p.traffic
+	defer func() { w.absent, p.traffic = w.absent&^(1<<port), kept }()
 	w.setLink(port, func(l *dataplane.Link) { l.Drain = dataplane.HoldPeers })
 	w.run(quiet)
-	p.traffic, p.onPause = traffic{}, nil
+	p.traffic = traffic{}
 	empty := w.until(quiet, func() bool { return p.driver.Port.Waiting() == 0 })
 	if empty {
 		p.outbox = nil

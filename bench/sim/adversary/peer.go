@@ -26,16 +26,15 @@ type peer struct {
 	txRing  int     // buffers that the driver takes for sending, whatever it is connected to
 	parts   int     // most parts of a frame that it sends
 
-	lineFree int64           // ps: when the line is free for the next frame
-	stops    [8]int64        // ns, by priority: when the latest pause from the switch takes effect
-	resumes  [8]int64        // ns, by priority: when it ends
-	down     bool            // its link
-	cut      int64           // ns: until then its link may be down for a worker
-	deaf     bool            // the switch need not do what the peer asks
-	until    [8]int64        // ns, by priority: end of the pauses that the peer asked for
-	silent   [8]int64        // ns, by priority: when these must have taken effect
-	outbox   []pfc.Frame     // PFC frames to send next
-	onPause  func(pfc.Frame) // called with each PFC frame that the switch hands to its driver
+	lineFree int64       // ps: when the line is free for the next frame
+	stops    [8]int64    // ns, by priority: when the latest pause from the switch takes effect
+	resumes  [8]int64    // ns, by priority: when it ends
+	down     bool        // its link
+	cut      int64       // ns: until then its link may be down for a worker
+	deaf     bool        // the switch need not do what the peer asks
+	until    [8]int64    // ns, by priority: end of the pauses that the peer asked for
+	silent   [8]int64    // ns, by priority: when these must have taken effect
+	outbox   []pfc.Frame // PFC frames to send next
 	traffic
 
 	least [8]int // bytes, by priority: of the longest frame that was allowed so far, the least
@@ -51,7 +50,8 @@ type traffic struct {
 	share      float64 // of the line; 0: all of it
 	left       int     // frames; below 0: any number
 	turn       int
-	first      bool // the first frame is the longest
+	first      bool            // the first frame is the longest
+	onPause    func(pfc.Frame) // called with each PFC frame that the switch hands to its driver
 }
 
 // size is how a peer chooses frame lengths.
@@ -310,7 +310,7 @@ func (p *peer) ask(at int64, f *pfc.Frame) {
 	for meant := f.Enable & p.honours(p.port); meant != 0; meant &= meant - 1 {
 		n := bits.TrailingZeros8(meant)
 		p.until[n] = at + p.pause(f.Quanta[n])
-		p.silent[n] = at + p.Silence(p.port)
+		p.silent[n] = at + p.silence(p.port)
 	}
 }
 

@@ -224,9 +224,9 @@ func (w *world) ensnare(victim, egress *peer, q uint8, r *reload) {
 	if w.next == r {
 		w.change(r)
 	}
-	w.run(3*w.gap + w.Silence(victim.port) + w.reaction[victim.port] + 20_000)
+	w.run(3*w.gap + w.silence(victim.port) + w.reaction[victim.port] + 20_000)
 	for _, p := range w.peers {
-		p.traffic, p.onPause = traffic{}, nil
+		p.traffic = traffic{}
 	}
 	egress.say(0xff, 0)
 	w.run(50_000)
@@ -252,6 +252,6 @@ func (w *world) await(victim *peer, q uint8, r *reload) {
 		w.run(max(100, w.gap/8))
 	}
 	if stopped && w.rng.IntN(2) == 0 {
-		w.run(w.rng.Int64N(w.Silence(victim.port)))
+		w.run(w.rng.Int64N(w.silence(victim.port)))
 	}
 }

@@ -404,7 +404,7 @@ func (l *loop) follow() {
 	for i := range s.Ports {
 		p := &s.Ports[i]
 		d := l.peers[p.Number].driver
-		settled := l.now + 2*l.gap + l.Silence(p.Number) + l.reaction[p.Number]
+		settled := l.now + l.stopping(p.Number)
 		for class := range d.since {
 			switch was := d.up && d.lossless>>class&1 == 1; {
 			case l.params.Ports[p.Number].FlowControl == dataplane.NoFlowControl:
