@@ -130,7 +130,8 @@ func (a Attack) Run() (Result, error) {
 	if err := w.attack(a); err != nil {
 		return Result{}, fmt.Errorf("sim: seed %d: %w\n%s", a.Seed, err, w.base.text())
 	}
-	return w.result(), nil
+	w.conclude()
+	return w.found, nil
 }
 
 // attack is the whole attack on a switch, until it holds no frame any more.
@@ -305,8 +306,10 @@ func (w *world) idle() bool {
 	return true
 }
 
-func (w *world) result() Result {
-	r := Result{Frames: w.frames, config: w.base.text()}
+// conclude completes what the peers have found.
+func (w *world) conclude() {
+	r := &w.found
+	r.config = w.base.text()
 	if w.slow > w.gap {
 		r.Slow = 1
 	}
@@ -319,6 +322,5 @@ func (w *world) result() Result {
 			r.XOFF += n
 		}
 	}
-	w.sum(&r)
-	return r
+	w.sum()
 }

@@ -13,11 +13,10 @@ import (
 
 // oracle knows every data frame that a peer has sent, and judges what became of it.
 type oracle struct {
-	passages  []passage
-	last      []int32 // serial number by egress port, ingress port and class: the last frame that arrived
-	hosts     []host  // by number
-	downed    uint64  // ports whose link the adversary took down
-	misplaced struct{ misdirected, duplicated, reordered, corrupted uint64 }
+	passages []passage
+	last     []int32 // serial number by egress port, ingress port and class: the last frame that arrived
+	hosts    []host  // by number
+	downed   uint64  // ports whose link the adversary took down
 }
 
 // passage is the way of a data frame through the switch.
@@ -118,22 +117,22 @@ func (w *world) judge(port int, b []byte) {
 	o := &w.oracle
 	serial, payload, found := o.find(b)
 	if !found || !w.intact(port, serial, b, payload) {
-		o.misplaced.corrupted++
+		w.found.Corrupted++
 		return
 	}
 	f := &o.passages[serial]
 	if f.got>>port&1 != 0 {
-		o.misplaced.duplicated++
+		w.found.Duplicated++
 		return
 	}
 	f.got |= 1 << port
 	if !w.allowed(f, port) {
-		o.misplaced.misdirected++
+		w.found.Misdirected++
 		return
 	}
 	last := &o.last[(port*len(w.peers)+int(f.from))*8+int(f.class)]
 	if int(*last) > serial {
-		o.misplaced.reordered++
+		w.found.Reordered++
 	}
 	*last = max(*last, int32(serial))
 }
@@ -231,10 +230,8 @@ func (w *world) intact(port, serial int, b []byte, payload int) bool {
 }
 
 // sum judges what has not arrived.
-func (w *world) sum(r *Result) {
-	o := &w.oracle
-	r.Misdirected, r.Duplicated = o.misplaced.misdirected, o.misplaced.duplicated
-	r.Reordered, r.Corrupted = o.misplaced.reordered, o.misplaced.corrupted
+func (w *world) sum() {
+	o, r := &w.oracle, &w.found
 	missing := make([][8]uint64, len(w.peers)) // promised and settled copies, by egress port and class
 	var early uint64                           // copies, at most, of promised frames that are not settled
 	var balance [8]int64                       // by class: frames that came in, less those that left or were dropped

@@ -31,25 +31,25 @@ func TestOracle(t *testing.T) {
 		w.oracle.put(b, passage{to: 1, due: 1 << 1, class: class, pcp: class, tagged: true, vid: 1, length: length}, 0)
 		return b[:length]
 	}
-	expect := func(what string, want struct{ misdirected, duplicated, reordered, corrupted uint64 }) {
+	var want Result
+	expect := func(what string) {
 		t.Helper()
-		if got := w.oracle.misplaced; got != want {
-			t.Errorf("%s: %+v, want %+v", what, got, want)
+		if w.found != want {
+			t.Errorf("%s: %+v, want %+v", what, w.found, want)
 		}
 	}
-	want := w.oracle.misplaced
 	first, second := send(60), send(700)
 	w.judge(1, second)
-	expect("a frame", want)
+	expect("a frame")
 	w.judge(1, first)
-	want.reordered++
-	expect("an earlier one", want)
+	want.Reordered++
+	expect("an earlier one")
 	w.judge(1, first)
-	want.duplicated++
-	expect("the same again", want)
+	want.Duplicated++
+	expect("the same again")
 	w.judge(2, send(100))
-	want.misdirected++
-	expect("a stranger's", want)
+	want.Misdirected++
+	expect("a stranger's")
 	for _, damage := range []func(b []byte) []byte{
 		func(b []byte) []byte { b[len(b)-1]++; return b },
 		func(b []byte) []byte { b[0] ^= 2; return b },
@@ -61,13 +61,13 @@ func TestOracle(t *testing.T) {
 		func(b []byte) []byte { b[41]++; return b },
 	} {
 		w.judge(1, damage(send(200)))
-		want.corrupted++
-		expect("a damaged one", want)
+		want.Corrupted++
+		expect("a damaged one")
 	}
 	f := &w.oracle.passages[2]
 	f.taken, f.promised, f.settled, f.got = true, true, true, 0
-	var r Result
-	if w.sum(&r); r.LosslessDrops != 1 || r.Uncounted == 0 || !r.Lost() {
-		t.Errorf("a lossless frame has gone without a trace: %+v", r)
+	w.found = Result{}
+	if w.sum(); w.found.LosslessDrops != 1 || w.found.Uncounted == 0 || !w.found.Lost() {
+		t.Errorf("a lossless frame has gone without a trace: %+v", w.found)
 	}
 }

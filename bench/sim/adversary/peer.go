@@ -228,7 +228,7 @@ func (p *peer) transmit(at int64, length int) {
 	if p.wire.B.Transmit(d[:]) != 1 {
 		panic("sim: the wire takes no frame, although its line is free")
 	}
-	p.frames++
+	p.found.Frames++
 	p.lineFree = max(at*1000, p.lineFree) + p.slot(length)
 }
 

@@ -38,7 +38,7 @@ type world struct {
 	loops    []*loop
 	now      int64 // ns
 	cost     int64 // ns that the worker takes to receive and send a frame
-	frames   uint64
+	found    Result
 	// ns: the longest time between two moments at which a worker had emptied a port's ring or had
 	// stopped its peer
 	slow int64
