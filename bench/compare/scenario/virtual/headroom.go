@@ -77,7 +77,7 @@ func addAttacks(ctx context.Context, o compare.Options, r *compare.Report) error
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		a := sim.Attack{Link: headroomLink(delay), Limit: 100, Seed: o.Seed}
+		a := sim.LinkAttack{Link: headroomLink(delay), Limit: 100, Seed: o.Seed}
 		c, err := headroom.Compute(headroom.Exact, a.Link)
 		if err != nil {
 			return err

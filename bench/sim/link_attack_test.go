@@ -50,7 +50,7 @@ func attackLinks(t *testing.T, links uint64, draw func(*rand.Rand) headroom.Para
 	frames, spare := 0, 0
 	for i := *attackFirst; i < *attackFirst+links; i++ {
 		rng := rand.New(rand.NewPCG(*attackSeed, i))
-		a := Attack{Link: draw(rng), Limit: 1 + rng.IntN(100), Seed: rng.Uint64()}
+		a := LinkAttack{Link: draw(rng), Limit: 1 + rng.IntN(100), Seed: rng.Uint64()}
 		r, err := headroom.Compute(headroom.Exact, a.Link)
 		if err != nil {
 			t.Fatalf("%+v: %v", a.Link, err)
@@ -114,7 +114,7 @@ func TestMeasuredHeadroom(t *testing.T) {
 	var ratios []float64
 	for i := *attackFirst; i < *attackFirst+softwareLinks; i++ {
 		rng := rand.New(rand.NewPCG(*attackSeed, i))
-		a := Attack{Link: softwareLink(rng), Limit: 1 + rng.IntN(100), Seed: rng.Uint64()}
+		a := LinkAttack{Link: softwareLink(rng), Limit: 1 + rng.IntN(100), Seed: rng.Uint64()}
 		if i%4 == 0 {
 			a.Link = jumbo(rng, a.Link)
 		}
@@ -166,13 +166,13 @@ func TestCiscosJumboClass(t *testing.T) {
 	for _, limit := range []int{1, 58, 58*20 + 1, 3072 - 409} { // cells, up to those of the port
 		for _, sizes := range []Sizes{Worst, Mixed, Longest} {
 			for _, room := range []int{409, 318} {
-				d, err := Attack{Link: link, Limit: limit, Headroom: room, Sizes: sizes}.Run()
+				d, err := LinkAttack{Link: link, Limit: limit, Headroom: room, Sizes: sizes}.Run()
 				if err != nil || d.Dropped > 0 || sizes == Worst && d.Used < 318-1 {
 					t.Errorf("limit %d, headroom %d, sizes %d: %+v, %v", limit, room, sizes, d, err)
 				}
 			}
 		}
-		d, err := Attack{Link: link, Limit: limit, Headroom: 318 - longest}.Run()
+		d, err := LinkAttack{Link: link, Limit: limit, Headroom: 318 - longest}.Run()
 		if err != nil || d.Dropped == 0 {
 			t.Errorf("limit %d, headroom for one frame less: %+v, %v", limit, d, err)
 		}
@@ -186,7 +186,7 @@ func TestCiscosJumboClass(t *testing.T) {
 // takes effect 60 quanta later: at 2196.2 + 3072 = 5268.2 ns. S begins slots of 816 ns until then,
 // the first at -513 ns: 5781.2 / 816 = 7.08, so 8 frames arrive after the first.
 func TestAttackByHand(t *testing.T) {
-	a := Attack{
+	a := LinkAttack{
 		Link: headroom.Params{
 			Speed: 10e9, MTUOwn: 2000, MTUPeer: 1000, Metres: 100, Medium: headroom.Fibre, Cell: 160,
 			ResponseBits: 60 * 512,
@@ -220,7 +220,7 @@ func TestAttackByHand(t *testing.T) {
 // the TX ring, which has room for 2500 bytes: with 996, 1992 and 2988 bytes, it also holds the next
 // two. Together with the frame that crosses the limit, that makes 15.
 func TestSoftwareAttackByHand(t *testing.T) {
-	a := Attack{
+	a := LinkAttack{
 		Link: headroom.Params{
 			Speed: 10e9, MTUOwn: 2000, MTUPeer: 1000, Metres: 100, Medium: headroom.Fibre, Cell: 160,
 			ResponseBits: 60 * 512,
@@ -267,7 +267,7 @@ func TestAttackHasTheWireOfMem(t *testing.T) {
 			Speed: speed, MTUOwn: 1518, MTUPeer: 9216, Metres: 100, Medium: headroom.Fibre, Cell: 160,
 			Transceivers: 87, ResponseBits: 1,
 		}
-		x, err := Attack{Link: link, Headroom: 1000, Limit: 1}.prepare()
+		x, err := LinkAttack{Link: link, Headroom: 1000, Limit: 1}.prepare()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -303,18 +303,18 @@ func TestAttackRefuses(t *testing.T) {
 	good := headroom.Params{
 		Speed: 10e9, MTUOwn: 1518, MTUPeer: 1518, Medium: headroom.Fibre, Cell: 160, ResponseBits: 60 * 512,
 	}
-	for name, spoil := range map[string]func(*Attack){
-		"no speed":            func(a *Attack) { a.Link.Speed = 0 },
-		"speed of odd bits":   func(a *Attack) { a.Link.Speed = 3e9 },
-		"unknown medium":      func(a *Attack) { a.Link.Medium = "string" },
-		"no response":         func(a *Attack) { a.Link.ResponseBits = 0 },
-		"runts":               func(a *Attack) { a.Link.MTUPeer = 63 },
-		"a gap below 0":       func(a *Attack) { a.Link.OwnGap = -1 },
-		"a ring below 0":      func(a *Attack) { a.Link.PeerInFlight = -1 },
-		"no headroom":         func(a *Attack) { a.Headroom = 0 },
-		"shortest over cells": func(a *Attack) { a.Link.Cell = 60 },
+	for name, spoil := range map[string]func(*LinkAttack){
+		"no speed":            func(a *LinkAttack) { a.Link.Speed = 0 },
+		"speed of odd bits":   func(a *LinkAttack) { a.Link.Speed = 3e9 },
+		"unknown medium":      func(a *LinkAttack) { a.Link.Medium = "string" },
+		"no response":         func(a *LinkAttack) { a.Link.ResponseBits = 0 },
+		"runts":               func(a *LinkAttack) { a.Link.MTUPeer = 63 },
+		"a gap below 0":       func(a *LinkAttack) { a.Link.OwnGap = -1 },
+		"a ring below 0":      func(a *LinkAttack) { a.Link.PeerInFlight = -1 },
+		"no headroom":         func(a *LinkAttack) { a.Headroom = 0 },
+		"shortest over cells": func(a *LinkAttack) { a.Link.Cell = 60 },
 	} {
-		a := Attack{Link: good, Headroom: 1000, Limit: 10}
+		a := LinkAttack{Link: good, Headroom: 1000, Limit: 10}
 		if _, err := a.Run(); err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ type HeadroomSample struct {
 	Link     headroom.Params
 	Computed int // cells
 	Partial  int // cells for the frame that crosses the limit, if the method leaves it out of Computed
-	Used     int // cells used by the Attack with the worst frame sizes
+	Used     int // cells used by the LinkAttack with the worst frame sizes
 }
 
 // Ratio returns computed cells per needed cell. Below 1, the method loses frames.
@@ -33,7 +33,7 @@ func HeadroomUse(seed uint64, links int) ([]HeadroomSample, error) {
 	for i := range links {
 		l := randomLink(rand.New(rand.NewPCG(seed, uint64(i))), 10e9)
 		l.ResponseBits = 60 * 512
-		damage, err := Attack{Link: l, Headroom: ampleHeadroom, Limit: 1}.Run()
+		damage, err := LinkAttack{Link: l, Headroom: ampleHeadroom, Limit: 1}.Run()
 		if err != nil {
 			return nil, err
 		}

@@ -12,10 +12,10 @@ import (
 	"sluice/pfc"
 )
 
-// Attack is the worst that a link partner can do to the headroom of a lossless priority group while
-// keeping to the standard. It runs on one link, in virtual time that is exact to the femtosecond.
-// The accounting, the PFC engines and the PFC frame are the real ones; the wire and the link
-// partner's malice are simulated.
+// LinkAttack is the worst that a link partner can do to the headroom of a lossless priority group
+// while keeping to the standard. It runs on one link, in virtual time that is exact to the
+// femtosecond. The accounting, the PFC engines and the PFC frame are the real ones; the wire and
+// the link partner's malice are simulated. Package adversary attacks a whole switch.
 //
 // The sender S has filled the group of the receiver R to its limit. Now a frame of maximum length
 // crosses the limit. At that instant R has just begun to send a longest frame of its own, and the
@@ -31,7 +31,7 @@ import (
 //
 // The wire is that of pmd/mem: a frame of n bytes, FCS included, takes a slot of n+20 byte times.
 // It arrives one propagation delay, transceivers included, after the end of its slot.
-type Attack struct {
+type LinkAttack struct {
 	Link     headroom.Params // SONiC is not used; ResponseBits must be given
 	Headroom int             // cells
 	Limit    int             // cells that the group may hold before it uses headroom, ≥ 1
@@ -39,7 +39,7 @@ type Attack struct {
 	Seed     uint64 // for Mixed
 }
 
-// Sizes is how the sender of an Attack chooses frame lengths.
+// Sizes is how the sender of a LinkAttack chooses frame lengths.
 type Sizes uint8
 
 const (
@@ -52,7 +52,7 @@ const (
 	Longest
 )
 
-// Damage is the result of an Attack.
+// Damage is the result of a LinkAttack.
 type Damage struct {
 	Used    int // headroom cells in use when everything had arrived
 	Frames  int // frames that arrived after the group was full, those dropped included
@@ -67,10 +67,10 @@ const (
 	fsPerNS      = 1e6 // femtoseconds; at 400 Gbit/s a bit takes 2500
 )
 
-// attack is the state of an Attack. Times are in fs since S began to send the frame that crosses
-// the limit.
-type attack struct {
-	Attack
+// attackedLink is the state of a LinkAttack. Times are in fs since S began to send the frame that
+// crosses the limit.
+type attackedLink struct {
+	LinkAttack
 	rng         *rand.Rand
 	worst       int   // frame length on the wire
 	worstInRing int   // frame length in the TX ring of S
@@ -108,7 +108,7 @@ type flyingPause struct {
 const never = math.MaxInt64
 
 // Run attacks until S has stopped and all its frames have arrived.
-func (a Attack) Run() (Damage, error) {
+func (a LinkAttack) Run() (Damage, error) {
 	x, err := a.prepare()
 	if err != nil {
 		return Damage{}, fmt.Errorf("bench: attack: %w", err)
@@ -134,7 +134,7 @@ func (a Attack) Run() (Damage, error) {
 	return x.damage, x.accounts.Check()
 }
 
-func (a Attack) prepare() (*attack, error) {
+func (a LinkAttack) prepare() (*attackedLink, error) {
 	l := a.Link
 	switch _, known := fsPerMillimetre[l.Medium]; {
 	case !known:
@@ -150,8 +150,8 @@ func (a Attack) prepare() (*attack, error) {
 			l.OwnGap, l.PeerGap, l.OwnInFlight, l.PeerInFlight)
 	}
 	bitTime := int64(1e15 / l.Speed)
-	x := &attack{
-		Attack: a, rng: rand.New(rand.NewPCG(a.Seed, 0)),
+	x := &attackedLink{
+		LinkAttack: a, rng: rand.New(rand.NewPCG(a.Seed, 0)),
 		worst: worstFrame(l, slotOverhead), worstInRing: worstFrame(l, -frame.FCS),
 		byteTime: 8 * bitTime, response: l.PeerGap*fsPerNS + int64(l.ResponseBits)*bitTime,
 		oneWay: int64(math.Round(l.Metres*1000))*fsPerMillimetre[l.Medium] + l.Transceivers*fsPerNS,
@@ -171,7 +171,7 @@ func (a Attack) prepare() (*attack, error) {
 }
 
 // fill builds the accounts and fills the group to its limit, half of it reserved.
-func (x *attack) fill() (err error) {
+func (x *attackedLink) fill() (err error) {
 	p := cells.Params{CellSize: x.Link.Cell, Cells: x.Limit + x.Headroom, Ports: make([]cells.PortParams, 1)}
 	p.Ports[0].Groups[attacked] = cells.GroupParams{
 		Lossless: true, Reserved: x.Limit / 2, Share: x.Limit - x.Limit/2, Headroom: x.Headroom,
@@ -189,7 +189,7 @@ func (x *attack) fill() (err error) {
 	return nil
 }
 
-func (x *attack) slot(length int) int64 { return int64(length+slotOverhead) * x.byteTime }
+func (x *attackedLink) slot(length int) int64 { return int64(length+slotOverhead) * x.byteTime }
 
 // ringSlots returns the longest time, in byte times, that a TX ring can take to drain if all frames
 // but the last have less than budget bytes together, FCS excluded. That means as many shortest
@@ -203,7 +203,7 @@ func ringSlots(budget, longest int) int {
 }
 
 // send puts the next frame on the wire, or stops S for good.
-func (x *attack) send() {
+func (x *attackedLink) send() {
 	if x.honours > 0 && x.budget <= 0 {
 		x.sendAt = never
 		return
@@ -216,7 +216,7 @@ func (x *attack) send() {
 	x.sendAt += x.slot(length)
 }
 
-func (x *attack) nextLength() int {
+func (x *attackedLink) nextLength() int {
 	switch {
 	case len(x.sent) == 0 || x.Sizes == Longest:
 		return x.Link.MTUPeer
@@ -234,7 +234,7 @@ func (x *attack) nextLength() int {
 }
 
 // arrive charges the next frame. R sees it at its next poll.
-func (x *attack) arrive() {
+func (x *attackedLink) arrive() {
 	n := x.accounts.Cells(int(x.sent[x.arrived]) - x.Link.Unstored)
 	if x.accounts.Admit(0, attacked, n) != cells.Admitted {
 		x.damage.Dropped++
@@ -253,7 +253,7 @@ func (x *attack) arrive() {
 }
 
 // look polls: R sends a PFC frame if the frames that have arrived require one.
-func (x *attack) look() {
+func (x *attackedLink) look() {
 	now := x.lookAt / fsPerNS
 	var f pfc.Frame
 	if x.generator.Due(now, x.accounts.Congested(0), &f) {
@@ -265,7 +265,7 @@ func (x *attack) look() {
 
 // pause sends a PFC frame, which waits behind the longest frame that R has just begun, or behind a
 // full TX ring.
-func (x *attack) pause(f pfc.Frame) {
+func (x *attackedLink) pause(f pfc.Frame) {
 	p := flyingPause{at: x.lookAt + x.ahead + x.slot(pfc.FrameLength+frame.FCS) + x.oneWay + x.response}
 	f.Put(p.bytes[:], [6]byte{0x02})
 	x.pauses = append(x.pauses, p)
@@ -273,14 +273,14 @@ func (x *attack) pause(f pfc.Frame) {
 }
 
 // honourAt returns when the next pause takes effect.
-func (x *attack) honourAt() int64 {
+func (x *attackedLink) honourAt() int64 {
 	if x.honours == len(x.pauses) {
 		return never
 	}
 	return x.pauses[x.honours].at
 }
 
-func (x *attack) honour() {
+func (x *attackedLink) honour() {
 	p := &x.pauses[x.honours]
 	var f pfc.Frame
 	if kind, _ := pfc.Decode(p.bytes[:], &f); kind != pfc.PFC {
