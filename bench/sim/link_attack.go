@@ -152,9 +152,9 @@ func (a LinkAttack) prepare() (*attackedLink, error) {
 	bitTime := int64(1e15 / l.Speed)
 	x := &attackedLink{
 		LinkAttack: a, rng: rand.New(rand.NewPCG(a.Seed, 0)),
-		worst: worstFrame(l, slotOverhead), worstInRing: worstFrame(l, -frame.FCS),
+		worst: WorstFrame(l, slotOverhead), worstInRing: WorstFrame(l, -frame.FCS),
 		byteTime: 8 * bitTime, response: l.PeerGap*fsPerNS + int64(l.ResponseBits)*bitTime,
-		oneWay: int64(math.Round(l.Metres*1000))*fsPerMillimetre[l.Medium] + l.Transceivers*fsPerNS,
+		oneWay: Propagation(l.Medium, l.Metres) + l.Transceivers*fsPerNS,
 		stopAt: never, lookAt: never, budget: l.PeerInFlight,
 	}
 	x.ahead = int64(ringSlots(l.OwnInFlight, l.MTUOwn))*x.byteTime + int64(l.OwnControl)*x.slot(shortest)
@@ -297,10 +297,16 @@ func (x *attackedLink) honour() {
 // Infrastructure, 2009), in twisted pair at 60 % (IEEE 802.1Q Annex O).
 var fsPerMillimetre = map[headroom.Medium]int64{headroom.Fibre: 5130, headroom.Copper: 4760, headroom.BaseT: 5556}
 
-// worstFrame returns the length, FCS included, that fills the most cells in a given space. In that
-// space a frame takes overhead bytes in addition to its own: slotOverhead on the wire, -frame.FCS
-// in a TX ring. Among lengths that fill the same number of cells, the shortest is the worst.
-func worstFrame(l headroom.Params, overhead int) int {
+// Propagation returns how long a signal takes over a cable, fs.
+func Propagation(over headroom.Medium, metres float64) int64 {
+	return int64(math.Round(metres*1000)) * fsPerMillimetre[over]
+}
+
+// WorstFrame returns the length, FCS included, that fills the most cells of a link's receiver in a
+// given space. In that space a frame takes overhead bytes in addition to its own: preamble and gap
+// on the wire, -frame.FCS in a TX ring. Among lengths that fill the same number of cells, the
+// shortest is the worst.
+func WorstFrame(l headroom.Params, overhead int) int {
 	worst, cellsOfWorst := shortest, DivideUp(shortest-l.Unstored, l.Cell)
 	for length := worst; length <= l.MTUPeer; {
 		n := DivideUp(length-l.Unstored, l.Cell)

@@ -97,7 +97,7 @@ func (w *world) spring(victim, egress *peer, q uint8) {
 	victim.traffic = traffic{}
 	w.run(0) // the peer begins to send the XON
 	victim.traffic = traffic{priorities: []uint8{q}, to: []int{egress.port}, size: densestFrames, left: -1, first: true}
-	resumes := victim.lineFree/1000 + delay(&w.config.Ports[victim.port])
+	resumes := victim.lineFree/1000 + w.delay[victim.port]
 	crosses := resumes + victim.slot(victim.longest(q))/1000
 	w.run(resumes - 2 - w.now)
 	l.wakeAt = crosses - 1

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"sluice/bench/sim"
 	"sluice/cells"
 	"sluice/cells/headroom"
 	"sluice/internal/config"
@@ -71,7 +72,7 @@ func (d *drawn) translate(c *config.Config, ring int) (dataplane.Params, error) 
 	}
 	for i := range p.Ports {
 		port := &p.Ports[i]
-		less := d.less * ((port.MaxLossless + p.CellSize - 1) / p.CellSize)
+		less := d.less * sim.DivideUp(port.MaxLossless, p.CellSize)
 		for n := range cells.Priorities {
 			if g := &port.Cells.Groups[n]; g.Lossless {
 				kept := max(1, g.Headroom-less)
@@ -112,8 +113,9 @@ func (d *drawn) divide(rng *rand.Rand) bool {
 	d.gap -= rng.Int64N(1+rng.Int64N(d.gap/2)) * int64(rng.IntN(2))
 	for i := range d.config.Ports {
 		p := &d.config.Ports[i]
-		d.delay = append(d.delay, delay(p))
-		d.dense = append(d.dense, d.densestOf(d.params.Ports[i].MaxLossless))
+		d.delay = append(d.delay, sim.Propagation(p.Medium, p.Metres)/1e6) // at most that in the headroom
+		d.dense = append(d.dense, sim.WorstFrame(headroom.Params{MTUPeer: d.params.Ports[i].MaxLossless + frame.FCS,
+			Cell: d.params.CellSize, Unstored: frame.FCS}, frame.WireOverhead-frame.FCS)-frame.FCS)
 		d.inFlight = append(d.inFlight, p.InFlight)
 		standard := int64(headroom.ResponseBits(p.LinkSpeed)) * 1e9 / int64(p.LinkSpeed)
 		d.reaction = append(d.reaction, d.waiting[i]-d.gap+standard-1)
@@ -147,18 +149,6 @@ func (d *drawn) spareTime(c *config.Config, params *dataplane.Params, p *config.
 		return int64(p.RingTime(ring)) - int64(p.Response)
 	}
 	return int64(ring-1) * slot64 * 8e9 / int64(p.LinkSpeed)
-}
-
-// densestOf returns the length up to longest that fills the most cells in a given time.
-func (d *drawn) densestOf(longest int) int {
-	cells := func(length int) int { return (length + d.params.CellSize - 1) / d.params.CellSize }
-	dense := shortest
-	for length := dense; length <= longest; length++ {
-		if cells(length)*(dense+frame.WireOverhead) > cells(dense)*(length+frame.WireOverhead) {
-			dense = length
-		}
-	}
-	return dense
 }
 
 // silence returns how long after sending an XOFF a peer may still receive frames of that priority,

@@ -7,8 +7,6 @@ import (
 
 	"sluice/bench/sim"
 	"sluice/bench/traffic/line"
-	"sluice/cells/headroom"
-	"sluice/internal/config"
 	"sluice/internal/dataplane"
 	"sluice/internal/dataplane/budget"
 	"sluice/internal/frame"
@@ -176,12 +174,6 @@ func (w *world) drawSending(p *peer, params *dataplane.PortParams) {
 	if least := dataplane.ControlBuffers + max(1, params.Parts); w.rng.IntN(3) == 0 {
 		p.txRing = min(p.txRing, least+w.rng.IntN(32))
 	}
-}
-
-// delay returns the delay of a port's cable, ns, which does not exceed the value in the headroom.
-func delay(c *config.Port) int64 {
-	perMetre := map[headroom.Medium]float64{headroom.Fibre: 5.13, headroom.Copper: 4.76}[c.Medium]
-	return int64(c.Metres * perMetre)
 }
 
 // fault loses every frame on a wire that is down.
