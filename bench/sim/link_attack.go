@@ -82,7 +82,6 @@ type attackedLink struct {
 	// Sender
 	receiver *pfc.Receiver
 	sendAt   int64    // when the line is free for the next frame; never: S has stopped
-	stopAt   int64    // when the pause in flight takes effect
 	budget   int      // bytes without FCS: S fills its TX ring, or did before it stopped, while this is above 0
 	sent     []uint16 // lengths of all frames
 
@@ -155,7 +154,7 @@ func (a LinkAttack) prepare() (*attackedLink, error) {
 		worst: WorstFrame(l, slotOverhead), worstInRing: WorstFrame(l, -frame.FCS),
 		byteTime: 8 * bitTime, response: l.PeerGap*fsPerNS + int64(l.ResponseBits)*bitTime,
 		oneWay: Propagation(l.Medium, l.Metres) + l.Transceivers*fsPerNS,
-		stopAt: never, lookAt: never, budget: l.PeerInFlight,
+		lookAt: never, budget: l.PeerInFlight,
 	}
 	x.ahead = int64(ringSlots(l.OwnInFlight, l.MTUOwn))*x.byteTime + int64(l.OwnControl)*x.slot(shortest)
 	x.arriveAt = x.slot(l.MTUPeer) + x.oneWay
@@ -227,7 +226,7 @@ func (x *attackedLink) nextLength() int {
 	case x.honours > 0:
 		return x.worstInRing
 	// The last frame that can begin before S must stop.
-	case x.budget <= x.worst-frame.FCS && x.stopAt-x.sendAt <= x.slot(x.worst):
+	case x.budget <= x.worst-frame.FCS && x.honourAt()-x.sendAt <= x.slot(x.worst):
 		return x.Link.MTUPeer
 	}
 	return x.worst
@@ -269,7 +268,6 @@ func (x *attackedLink) pause(f pfc.Frame) {
 	p := flyingPause{at: x.lookAt + x.ahead + x.slot(pfc.FrameLength+frame.FCS) + x.oneWay + x.response}
 	f.Put(p.bytes[:], [6]byte{0x02})
 	x.pauses = append(x.pauses, p)
-	x.stopAt = min(x.stopAt, p.at)
 }
 
 // honourAt returns when the next pause takes effect.
