@@ -174,15 +174,12 @@ func chainFlow(i int, class uint8) uint32 { return uint32(i*cells.Priorities) + 
 
 // send runs the adapters for the chain's Time while the target stops and resumes them.
 func (c Chain) send(x *chainFabric) {
-	const class = 1 << LosslessCoS
 	refuse := int64(c.Pause * chainPeriod)
-	stop := pfc.Frame{Enable: class}
-	stop.Quanta[LosslessCoS] = math.MaxUint16
 	for end := x.now + c.Time; x.now < end; {
 		if refuse > 0 {
-			x.target.Inject(stop)
+			x.target.Pause(math.MaxUint16)
 			x.Run(refuse)
-			x.target.Inject(pfc.Frame{Enable: class})
+			x.target.Pause(0)
 		}
 		x.Run(chainPeriod - refuse)
 	}

@@ -156,12 +156,10 @@ func (l LongLink) PFCAt(metres float64, threshold int) (p LinkPoint, err error) 
 // stall runs a fabric whose drain stops the switch with PFC for each stall.
 func (l LongLink) stall(f *Fabric, drain *Host) {
 	for s := l.Drain.stalls(l.Seed); f.Now() < l.Time; s.next() {
-		stop, resume := pfc.Frame{Enable: 1 << LosslessCoS}, pfc.Frame{Enable: 1 << LosslessCoS}
-		stop.Quanta[LosslessCoS] = 65535
 		f.Run(min(s.from, l.Time) - f.Now())
-		drain.Inject(stop)
+		drain.Pause(65535)
 		f.Run(min(s.to, l.Time) - f.Now())
-		drain.Inject(resume)
+		drain.Pause(0)
 	}
 }
 

@@ -283,14 +283,18 @@ func (s *Switch) Ports(now int64) []dataplane.PortSnapshot {
 	return ports
 }
 
+// Pause has a host stop the lossless class for that many quanta; 0 resumes it. Pause returns false
+// if too many such frames wait to be sent.
+func (h *Host) Pause(quanta uint16) bool {
+	return h.Inject(pfc.Frame{Enable: 1 << LosslessCoS, Quanta: [8]uint16{LosslessCoS: quanta}})
+}
+
 // Refuse has a host stop and resume the lossless class several times. Each phase lasts a quarter of
 // a millisecond: enough to fill the queues towards the host, and to drain them.
 func Refuse(f *Fabric, host *Host) error {
-	stop, resume := pfc.Frame{Enable: 1 << LosslessCoS}, pfc.Frame{Enable: 1 << LosslessCoS}
-	stop.Quanta[LosslessCoS] = math.MaxUint16
 	for range 4 {
-		for _, frame := range []pfc.Frame{stop, resume} {
-			if !host.Inject(frame) {
+		for _, quanta := range []uint16{math.MaxUint16, 0} {
+			if !host.Pause(quanta) {
 				return errors.New("bench: inject a PFC frame: the last one has not been sent yet")
 			}
 			f.Run(250_000)

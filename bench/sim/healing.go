@@ -189,7 +189,7 @@ func (x *healingFabric) refuse() { x.refusing, x.refuseAt = true, x.now }
 // accept has the target resume the lossless class.
 func (x *healingFabric) accept() {
 	x.refusing = false
-	x.target.Inject(pfc.Frame{Enable: 1 << LosslessCoS})
+	x.target.Pause(0)
 }
 
 // run is Fabric.Run with a target that repeats its XOFF before a pause expires.
@@ -197,9 +197,7 @@ func (x *healingFabric) run(ns int64) {
 	const repeat = 1e6 // ns; 65535 quanta take 3.4 ms at 10 Gbit/s
 	for end := x.now + ns; x.now < end; x.Fabric.Run(1000) {
 		if x.refusing && x.now >= x.refuseAt {
-			f := pfc.Frame{Enable: 1 << LosslessCoS}
-			f.Quanta[LosslessCoS] = math.MaxUint16
-			x.target.Inject(f)
+			x.target.Pause(math.MaxUint16)
 			x.refuseAt += repeat
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"sluice/bench/traffic"
 	"sluice/bench/traffic/line"
 	"sluice/internal/frame"
-	"sluice/pfc"
 	"sluice/pmd/mem"
 )
 
@@ -75,9 +74,7 @@ func (x pauseResponse) Run() (l *line.Histogram, err error) {
 	l, rng := new(line.Histogram), rand.New(rand.NewPCG(x.Seed, 2))
 	for range x.Pauses {
 		for _, quanta := range []uint16{65535, 0} {
-			p := pfc.Frame{Enable: 1 << sim.LosslessCoS}
-			p.Quanta[sim.LosslessCoS] = quanta
-			if !receiving.Inject(p) {
+			if !receiving.Pause(quanta) {
 				return nil, errors.New("bench: inject a PFC frame: the last one has not been sent yet")
 			}
 			f.Run(x.Bound() + quiet + rng.Int64N(quiet))
