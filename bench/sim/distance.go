@@ -11,8 +11,6 @@ import (
 	"sluice/internal/dataplane/bridge"
 	"sluice/internal/frame"
 	"sluice/internal/linux/umem"
-	"sluice/pfc"
-	"sluice/sched"
 )
 
 // LongLink is a link of any length between a sender that always has frames to send and a receiver
@@ -173,14 +171,7 @@ func (l LongLink) receiver(memory *umem.Memory, at LinkPoint) dataplane.Params {
 		Bridge: bridge.Params{Mode: bridge.Wire, Ports: []bridge.PortParams{{Peer: 1}, {Peer: 0}}},
 	}
 	for i, rate := range []uint64{l.Rate, l.Drain.Rate} {
-		port := dataplane.PortParams{
-			Name: fmt.Sprint(i), MaxFrame: l.Frame, InFlight: 2 * l.Frame, Buffers: 512,
-			FlowControl: dataplane.PriorityFlowControl,
-			Sched:       sched.Params{Rate: rate, Burst: 2 * l.Frame, Overhead: frame.WireOverhead, MaxFrame: l.Frame},
-			Generator:   pfc.GeneratorParams{Priorities: 1 << LosslessCoS, Quanta: 65535, Speed: rate},
-			Receiver:    pfc.ReceiverParams{Priorities: 1 << LosslessCoS, Speed: rate},
-		}
-		p.Ports = append(p.Ports, port)
+		p.Ports = append(p.Ports, losslessPort(fmt.Sprint(i), l.Frame, 2*l.Frame, rate))
 	}
 	p.Ports[0].Cells.Groups[LosslessCoS] = cells.GroupParams{
 		Lossless: true, Share: at.Threshold, Headroom: at.Headroom, XON: max(0, at.Threshold-2*l.frameCells()),

@@ -97,17 +97,9 @@ func (l LosslessSwitch) headroom(pollMax int64) (int, error) {
 // fill up with shortest frames.
 func (l LosslessSwitch) port(name string, worker, share, room int) dataplane.PortParams {
 	maxFrame := l.Cable.maxFrame() - frame.FCS
-	p := dataplane.PortParams{
-		Name: name, Worker: worker, MaxFrame: maxFrame, InFlight: l.InFlight, Buffers: l.buffers(),
-		Sched: sched.Params{
-			Rate: l.Cable.Rate, Burst: maxFrame + 2*l.InFlight, Overhead: frame.WireOverhead, MaxFrame: maxFrame,
-		},
-		FlowControl: dataplane.PriorityFlowControl,
-		Generator: pfc.GeneratorParams{
-			Priorities: 1 << LosslessCoS, Quanta: cmp.Or(l.Quanta, 65535), Refresh: l.Refresh, Speed: l.Cable.Rate,
-		},
-		Receiver: pfc.ReceiverParams{Priorities: 1 << LosslessCoS, Speed: l.Cable.Rate},
-	}
+	p := losslessPort(name, maxFrame, l.InFlight, l.Cable.Rate)
+	p.Worker, p.Buffers, p.Sched.Burst = worker, l.buffers(), maxFrame+2*l.InFlight
+	p.Generator.Quanta, p.Generator.Refresh = cmp.Or(l.Quanta, 65535), l.Refresh
 	for i := range cells.Priorities {
 		p.Cells.Groups[i] = cells.GroupParams{Share: share}
 		p.Cells.Queues[i] = cells.QueueParams{Limit: cmp.Or(l.Queue, share)}
@@ -119,4 +111,15 @@ func (l LosslessSwitch) port(name string, worker, share, room int) dataplane.Por
 	p.Cells.Groups[LosslessCoS] = cells.GroupParams{Lossless: true, Share: share, Headroom: room, XON: share / 2}
 	p.Cells.Queues[LosslessCoS] = cells.QueueParams{}
 	return p
+}
+
+// losslessPort returns the parameters of a port whose peer pauses LosslessCoS and is paused in it.
+func losslessPort(name string, maxFrame, inFlight int, rate uint64) dataplane.PortParams {
+	return dataplane.PortParams{
+		Name: name, MaxFrame: maxFrame, InFlight: inFlight, Buffers: fabricBuffers,
+		FlowControl: dataplane.PriorityFlowControl,
+		Sched:       sched.Params{Rate: rate, Burst: 2 * maxFrame, Overhead: frame.WireOverhead, MaxFrame: maxFrame},
+		Generator:   pfc.GeneratorParams{Priorities: 1 << LosslessCoS, Quanta: 65535, Speed: rate},
+		Receiver:    pfc.ReceiverParams{Priorities: 1 << LosslessCoS, Speed: rate},
+	}
 }

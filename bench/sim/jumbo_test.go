@@ -15,7 +15,6 @@ import (
 	"sluice/pfc"
 	"sluice/pmd"
 	"sluice/pmd/mem"
-	"sluice/sched"
 )
 
 // The jumbo class of Cisco's document: two ends of 300 m at 10 Gbit/s with frames of up to 9216
@@ -69,14 +68,8 @@ func newJumboClass(t *testing.T, memory *umem.Memory, room int) *jumboClass {
 		Bridge: bridge.Params{Mode: bridge.Wire, Ports: []bridge.PortParams{{Peer: 1}, {Peer: 0}}},
 	}
 	for i := range 2 {
-		port := dataplane.PortParams{
-			Name: fmt.Sprint(i), MaxFrame: jumboLongest, Parts: DivideUp(jumboLongest, jumboPart),
-			InFlight: 1, Buffers: 512, FlowControl: dataplane.PriorityFlowControl,
-			Sched: sched.Params{Rate: jumboRate, Burst: 2 * jumboLongest, Overhead: frame.WireOverhead,
-				MaxFrame: jumboLongest},
-			Generator: pfc.GeneratorParams{Priorities: 1 << lossless, Quanta: 65535, Speed: jumboRate},
-			Receiver:  pfc.ReceiverParams{Priorities: 1 << lossless, Speed: jumboRate},
-		}
+		port := losslessPort(fmt.Sprint(i), jumboLongest, 1, jumboRate)
+		port.Parts = DivideUp(jumboLongest, jumboPart)
 		port.Cells.Groups[lossless] = cells.GroupParams{Lossless: true, Share: jumboLimit, Headroom: room}
 		port.Cells.Groups[lossy] = cells.GroupParams{Share: 1000}
 		port.Cells.Queues[lossy] = cells.QueueParams{Limit: 1000}
