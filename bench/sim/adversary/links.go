@@ -52,9 +52,7 @@ func (w *world) setLink(port int, change func(*dataplane.Link)) {
 	change(&w.plan.Links[port])
 	w.publish(nil)
 	w.forgotten(port)
-	if w.rng.IntN(2) == 0 {
-		w.loops[w.rng.IntN(len(w.loops))].lag()
-	}
+	w.lag()
 }
 
 // replace closes a port's device and opens it again. As the switch does, it first holds the peer in

@@ -125,16 +125,18 @@ func (w *world) change(r *reload) {
 	}
 	w.cost = min(w.cost, w.gap/int64(12*w.params.Budget))
 	w.publish(r.generation)
-	if w.rng.IntN(2) == 0 {
-		w.loops[w.rng.IntN(len(w.loops))].lag()
-	}
+	w.lag()
 }
 
-// lag interrupts a worker for as long as possible, so that others run a plan before it.
-func (l *loop) lag() {
-	if ns := l.allowed(l.gap, l.pause()); l != l.running && ns > 0 {
-		l.hold(ns)
-		l.wakeAt += ns
+// lag interrupts a worker for as long as possible, in half of all cases, so that others run a plan
+// before it.
+func (w *world) lag() {
+	if w.rng.IntN(2) == 0 {
+		l := w.loops[w.rng.IntN(len(w.loops))]
+		if ns := l.allowed(l.gap, l.pause()); l != w.running && ns > 0 {
+			l.hold(ns)
+			l.wakeAt += ns
+		}
 	}
 }
 
