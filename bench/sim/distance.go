@@ -88,7 +88,7 @@ func (l LongLink) Credits(metres float64) LinkPoint {
 	return LinkPoint{Metres: metres, Threshold: l.Buffer, Use: link.Run(l.Seed, l.Time).Use}
 }
 
-func (l LongLink) frameCells() int { return (l.Frame + l.Cell - 1) / l.Cell }
+func (l LongLink) frameCells() int { return DivideUp(l.Frame, l.Cell) }
 
 // PFC returns the point under PFC with the highest threshold that leaves room for the headroom. It
 // fails beyond Reach.

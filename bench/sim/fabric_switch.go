@@ -6,6 +6,8 @@ import (
 
 	"sluice/cells"
 	"sluice/cells/headroom"
+	"sluice/internal/config"
+	"sluice/internal/control/params"
 	"sluice/internal/dataplane"
 	"sluice/internal/dataplane/bridge"
 	"sluice/internal/frame"
@@ -69,6 +71,21 @@ func (f *Fabric) AddLosslessSwitch(name string, l LosslessSwitch) (*Switch, erro
 	}
 	f.memories = append(f.memories, p.Memory)
 	return f.AddSwitch(name, p)
+}
+
+// AddConfigured adds a switch built from a configuration, as control does. The fabric owns its
+// memory.
+func (f *Fabric) AddConfigured(c *config.Config) (*Switch, error) {
+	memory, err := umem.Map(c.Memory.Buffers, c.Memory.BufferSize)
+	if err != nil {
+		return nil, err
+	}
+	f.memories = append(f.memories, memory)
+	p, err := params.Of(c, memory)
+	if err != nil {
+		return nil, err
+	}
+	return f.AddSwitch("sw", p)
 }
 
 func (l LosslessSwitch) cell() int { return cmp.Or(l.Cell, CellSize) }
