@@ -62,6 +62,7 @@ type Switch struct {
 	facts      map[string]config.LinkFacts // of links, by device: what config is fitted to
 	reported   map[string]uint64           // last rate that each device reported, bit/s; forgotten when the device goes
 	ports      []*port                     // in the order of config
+	byName     map[string]*port            // ports by device
 	plan       dataplane.Plan              // the next one to publish
 	stopping   dataplane.Drain             // drain state of all ports in plan
 	events     <-chan afxdp.LinkEvent
@@ -168,7 +169,7 @@ func newSwitch(file *config.Config, version string, log *slog.Logger,
 		log: log, version: version, linkSpeed: linkSpeed,
 		read: memory.Read, orders: make(chan order), ended: make(chan struct{}),
 		links: make(map[string]afxdp.LinkEvent), held: make(map[int]io.Closer),
-		ring: params.RingSize(file), reported: make(map[string]uint64),
+		ring: params.RingSize(file), reported: make(map[string]uint64), byName: make(map[string]*port),
 		began: time.Now(), listening: time.NewTicker(listenInterval), allowances: make(map[string]allowance),
 		snooping: time.NewTicker(snoopInterval), guarding: time.NewTicker(probeInterval), holdTime: holdTime,
 	}
@@ -186,7 +187,8 @@ func newSwitch(file *config.Config, version string, log *slog.Logger,
 		return nil, err
 	}
 	for i := range c.Ports {
-		s.ports = append(s.ports, newPort(&c.Ports[i], i))
+		p := newPort(&c.Ports[i], i)
+		s.ports, s.byName[p.Device] = append(s.ports, p), p
 		s.plan.Links = append(s.plan.Links, dataplane.Link{Closed: true})
 	}
 	s.lookForDevices(c)

@@ -82,14 +82,7 @@ func (s *Switch) order(ctx context.Context, do func() error) error {
 }
 
 // port returns the port of a device, or nil.
-func (s *Switch) port(device string) *port {
-	for _, p := range s.ports {
-		if p.Device == device {
-			return p
-		}
-	}
-	return nil
-}
+func (s *Switch) port(device string) *port { return s.byName[device] }
 
 // noPort returns the error for an unknown port, with the names of those there are.
 func (s *Switch) noPort(device string) error {

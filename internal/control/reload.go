@@ -237,8 +237,12 @@ func (s *Switch) dismiss(next *config.Config) (err error) {
 
 // leaving returns the ports that a configuration no longer has.
 func (s *Switch) leaving(next *config.Config) (all []*port) {
+	stays := make(map[string]bool)
+	for i := range next.Ports {
+		stays[next.Ports[i].Device] = true
+	}
 	for _, p := range s.ports {
-		if !slices.ContainsFunc(next.Ports, func(c config.Port) bool { return c.Device == p.Device }) {
+		if !stays[p.Device] {
 			all = append(all, p)
 		}
 	}
@@ -247,7 +251,7 @@ func (s *Switch) leaving(next *config.Config) (all []*port) {
 
 // take makes the ports those of a configuration, and returns the new ones.
 func (s *Switch) take(next *config.Config, numbers []int) (came []*port) {
-	ports := make([]*port, len(next.Ports))
+	ports, byName := make([]*port, len(next.Ports)), make(map[string]*port)
 	for i, number := range numbers {
 		c := &next.Ports[i]
 		p := s.port(c.Device)
@@ -259,11 +263,11 @@ func (s *Switch) take(next *config.Config, numbers []int) (came []*port) {
 		if p.Port = c; next.Watchdog.Action == config.WatchdogOff || c.FlowControl == config.FlowOff {
 			p.storm = 0 // storms that the operator began end: without a watchdog they could not be released
 		}
-		ports[i] = p
+		ports[i], byName[c.Device] = p, p
 	}
 	for len(s.plan.Links) < slices.Max(numbers)+1 {
 		s.plan.Links = append(s.plan.Links, dataplane.Link{Closed: true})
 	}
-	s.ports, s.config = ports, next
+	s.ports, s.byName, s.config = ports, byName, next
 	return came
 }

@@ -124,7 +124,7 @@ func TestPortWaitsForBuffers(t *testing.T) {
 func TestStormsOfAWatchdogThatIsGone(t *testing.T) {
 	var log strings.Builder
 	p := newPort(&config.Port{Device: "a"}, 0)
-	s := &Switch{log: slog.New(slog.NewTextHandler(&log, nil)), ports: []*port{p}}
+	s := &Switch{log: slog.New(slog.NewTextHandler(&log, nil)), byName: map[string]*port{"a": p}}
 	p.storms = 2 // logged
 	s.reportPort(&dataplane.PortSnapshot{Name: "a"}, 0)
 	if p.storms != 0 || log.Len() > 0 {

@@ -1,8 +1,6 @@
 package control
 
 import (
-	"slices"
-
 	"sluice/cells"
 	"sluice/internal/config"
 	"sluice/internal/dataplane"
@@ -38,15 +36,23 @@ func (s *State) Report(version string, alarms []Alarm) *state.Switch {
 // replaced since.
 func (c *Cleared) before(now *State) *state.Switch {
 	r := c.State.Total()
+	was, is := c.State.infos(), now.infos()
 	for i := range r.Ports {
 		b := &r.Ports[i]
-		info := func(p PortState) bool { return p.PortInfo.Name == b.Name }
-		was, is := slices.IndexFunc(c.State.Ports, info), slices.IndexFunc(now.Ports, info)
-		if is >= 0 && !now.Ports[is].SameDriver(&c.State.Ports[was].PortInfo) {
+		if now := is[b.Name]; now != nil && !now.SameDriver(was[b.Name]) {
 			b.Driver, b.PutBack = state.Driver{}, 0
 		}
 	}
 	return r
+}
+
+// infos returns how the ports ran, by name.
+func (s *State) infos() map[string]*PortInfo {
+	all := make(map[string]*PortInfo)
+	for i := range s.Ports {
+		all[s.Ports[i].PortInfo.Name] = &s.Ports[i].PortInfo
+	}
+	return all
 }
 
 // Total returns the state of the switch with counters from the start and without alarms. Any
@@ -81,15 +87,21 @@ func (s *State) Total() *state.Switch {
 			workers[p.Name] = w
 		}
 	}
+	configured := make(map[string]*config.Port) // by name
+	for i := range s.Config.Ports {
+		configured[s.Config.Ports[i].Device] = &s.Config.Ports[i]
+	}
 	for i := range s.Ports {
-		if w := workers[s.Ports[i].PortInfo.Name]; w != nil {
-			r.Ports = append(r.Ports, portOf(&s.Ports[i], w, s.Config))
+		p := &s.Ports[i]
+		if w := workers[p.PortInfo.Name]; w != nil {
+			r.Ports = append(r.Ports, portOf(p, w, s.Config, configured[p.PortInfo.Name]))
 		}
 	}
 	return r
 }
 
-func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
+// portOf returns the state of a port. of is its configuration, or nil.
+func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config, of *config.Port) state.Port {
 	r := state.Port{
 		Name: p.PortSnapshot.Name, Number: p.Number, Worker: w.Worker, NowNS: w.Now,
 		Up: p.Up, Stalled: p.Up && !p.Reads, Shut: p.Shut,
@@ -138,14 +150,14 @@ func portOf(p *PortState, w *dataplane.Snapshot, c *config.Config) state.Port {
 			}
 		}
 	}
-	if i := slices.IndexFunc(c.Ports, func(of config.Port) bool { return of.Device == r.Name }); i >= 0 {
-		of := &c.Ports[i]
-		r.Speed, r.LinkSpeed, r.ResponseNS = of.SendRate(), of.LinkSpeed, of.Response.Nanoseconds()
-		r.MTU, r.Parts = of.MTU, of.Parts
-		r.FlowControl, r.ETS, r.QoS = string(of.FlowControl), of.ETSName, of.QoSName
-		for cos := range r.ByCoS {
-			r.ByCoS[cos].ETS = etsOf(of.ETS, cos)
-		}
+	if of == nil { // the port has left
+		return r
+	}
+	r.Speed, r.LinkSpeed, r.ResponseNS = of.SendRate(), of.LinkSpeed, of.Response.Nanoseconds()
+	r.MTU, r.Parts = of.MTU, of.Parts
+	r.FlowControl, r.ETS, r.QoS = string(of.FlowControl), of.ETSName, of.QoSName
+	for cos := range r.ByCoS {
+		r.ByCoS[cos].ETS = etsOf(of.ETS, cos)
 	}
 	return r
 }

@@ -7,6 +7,7 @@ package discovery
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -80,6 +81,7 @@ type System struct {
 	send   func(port string, frame []byte)
 	params Params
 	ports  []*port // in the order of params
+	byName map[string]*port
 	source source
 	next   int64  // time of the next event; of now, if something has happened
 	serial uint64 // number of times that settle was called
@@ -134,25 +136,22 @@ func (s *System) Configure(now int64, p Params) error {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	var ports []*port
+	byName := make(map[string]*port)
 	for i := range p.Ports {
-		at := slices.IndexFunc(s.ports, func(o *port) bool { return o.Name == p.Ports[i].Name })
-		one := &port{}
-		if at >= 0 {
-			one = s.ports[at]
-		}
+		one := cmp.Or(s.byName[p.Ports[i].Name], &port{})
 		if err := s.configurePort(now, one, &p, p.Ports[i]); err != nil {
 			return err
 		}
 		one.refused = refusals{} // the memory may be another
-		ports = append(ports, one)
+		ports, byName[one.Name] = append(ports, one), one
 	}
 	for _, old := range s.ports {
-		if !slices.Contains(ports, old) {
+		if byName[old.Name] == nil {
 			s.leave(now, old)
 			s.endAll(old, "the port was removed")
 		}
 	}
-	s.ports, s.params = ports, p
+	s.ports, s.byName, s.params = ports, byName, p
 	if !slices.Contains(ports, s.source.port) {
 		s.source.lose(now)
 	}
@@ -216,7 +215,7 @@ func (p *port) announcement(of *Params) lldp.Local {
 func (s *System) SetLink(now int64, name string, up bool, mac [6]byte, flaps uint32) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	p := s.port(name)
+	p := s.byName[name]
 	is := link{up, mac, flaps}
 	if p == nil || p.link == is {
 		return
@@ -245,7 +244,7 @@ func (s *System) SetLink(now int64, name string, up bool, mac [6]byte, flaps uin
 func (s *System) Receive(now int64, name string, frame []byte) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	p := s.port(name)
+	p := s.byName[name]
 	if p == nil {
 		return
 	}
@@ -316,7 +315,7 @@ func (s *System) leave(now int64, p *port) {
 func (s *System) Peer(name string) (mac [6]byte) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	p := s.port(name)
+	p := s.byName[name]
 	if p == nil {
 		return mac
 	}
@@ -326,16 +325,6 @@ func (s *System) Peer(name string) (mac [6]byte) {
 		}
 	}
 	return mac
-}
-
-// port returns the port of a name, or nil.
-func (s *System) port(name string) *port {
-	for _, p := range s.ports {
-		if p.Name == name {
-			return p
-		}
-	}
-	return nil
 }
 
 // Serial returns a number that grows with whatever may change Agreements.
@@ -484,7 +473,7 @@ func (p *port) agreement() (a Agreement) {
 func (s *System) Runs(now int64, name string, a Agreement) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	p := s.port(name)
+	p := s.byName[name]
 	if p == nil || p.runs.Equal(a) {
 		return
 	}

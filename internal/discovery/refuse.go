@@ -45,7 +45,7 @@ func (o *offer) equal(b *offer) bool {
 func (s *System) Refuse(now int64, name string, f dcbx.Feature, why string) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	p := s.port(name)
+	p := s.byName[name]
 	if p == nil || p.machine == nil {
 		return
 	}

@@ -13,7 +13,7 @@ import (
 func (s *System) Report(now int64, name string) (*state.LLDP, *state.DCBX) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	p := s.port(name)
+	p := s.byName[name]
 	if p == nil || p.LLDP == lldp.Off {
 		return nil, nil
 	}

@@ -29,16 +29,14 @@ func (s *System) Configure(now int64, p Params) (ended int, err error) {
 	s.endMisfits(now, next)
 	ended = before - len(s.links)
 	var ports []*port
+	byName := make(map[string]*port)
 	for _, one := range p.Ports {
-		at := s.port(one.Name)
-		if at == nil {
-			at = &port{Port: one}
-		}
+		at := cmp.Or(s.byName[one.Name], &port{Port: one})
 		at.Role, at.Member = one.Role, one.Member // Name stays untouched: reports read it at any time
 		at.MaxENodes, at.MaxLinks, at.MaxPending = one.MaxENodes, one.MaxLinks, one.MaxPending
-		ports = append(ports, at)
+		ports, byName[one.Name] = append(ports, at), at
 	}
-	s.params, s.ports, s.setup = p, ports, next
+	s.params, s.ports, s.byName, s.setup = p, ports, byName, next
 	s.next = now // the time after which something is forgotten may be another one
 	return ended, nil
 }

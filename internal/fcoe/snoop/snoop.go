@@ -85,6 +85,7 @@ type System struct {
 	params Params
 	*setup         // of params
 	ports  []*port // in their order
+	byName map[string]*port
 
 	tables
 	next    int64  // time at which something expires or is to be logged, or earlier
@@ -128,14 +129,7 @@ func New(log *slog.Logger) *System {
 }
 
 // port returns the port of a name, or nil.
-func (s *System) port(name string) *port {
-	for _, p := range s.ports {
-		if p.Name == name {
-			return p
-		}
-	}
-	return nil
-}
+func (s *System) port(name string) *port { return s.byName[name] }
 
 // SetLink says whether the link of a port is up. If it was up and is down now, the FCFs, logins and
 // virtual links of the port end. A port that was never up ends nothing, so that what was restored
