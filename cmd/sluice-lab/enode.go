@@ -163,7 +163,7 @@ func (o *enodeOptions) wait(c *cobra.Command, s *fcRunner, hosts *fc.ENodes, out
 				r.Active, r.VNPorts, r.Sent, r.Received, r.Reordered, r.Damaged)
 		case <-look.C:
 			before, times := active, complete
-			s.call(func(int64) { active, complete = hosts.Active(), hosts.Complete() })
+			s.Do(func(int64) { active, complete = hosts.Active(), hosts.Complete() })
 			if before == hosts.VNPorts() && active < before {
 				fmt.Fprintf(out, "%d of %d VN_Ports logged in\n", active, before)
 			}
@@ -171,7 +171,7 @@ func (o *enodeOptions) wait(c *cobra.Command, s *fcRunner, hosts *fc.ENodes, out
 				fmt.Fprintf(out, "%d of %[1]d VN_Ports logged in\n", hosts.VNPorts())
 			}
 			if times == 0 && complete > 0 {
-				s.call(func(int64) { hosts.Send(true) })
+				s.Do(func(int64) { hosts.Send(true) })
 				if o.duration > 0 {
 					over = time.After(o.duration)
 				}
@@ -181,14 +181,14 @@ func (o *enodeOptions) wait(c *cobra.Command, s *fcRunner, hosts *fc.ENodes, out
 }
 
 func (o *enodeOptions) report(s *fcRunner, hosts *fc.ENodes) (r fc.ENodesReport) {
-	s.call(func(now int64) { r = hosts.Report(now) })
+	s.Do(func(now int64) { r = hosts.Report(now) })
 	return r
 }
 
 // finish ends the data, waits until no more arrives, and logs out. The report says how the VN_Ports
 // were before that.
 func (o *enodeOptions) finish(s *fcRunner, hosts *fc.ENodes) fc.ENodesReport {
-	s.call(func(int64) { hosts.Send(false) })
+	s.Do(func(int64) { hosts.Send(false) })
 	r := o.report(s, hosts)
 	for received := uint64(1) << 63; r.Received != received; {
 		received = r.Received
@@ -198,10 +198,10 @@ func (o *enodeOptions) finish(s *fcRunner, hosts *fc.ENodes) fc.ENodesReport {
 	if o.stay {
 		return r
 	}
-	s.call(hosts.Leave)
+	s.Do(hosts.Leave)
 	for end, left := time.Now().Add(leaveTime), false; !left && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
-		s.call(func(int64) { left = hosts.Left() })
+		s.Do(func(int64) { left = hosts.Left() })
 	}
 	after := o.report(s, hosts)
 	after.Active, after.List = r.Active, r.List

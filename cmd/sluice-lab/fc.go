@@ -200,13 +200,6 @@ func (s *fcRunner) run(ctx context.Context, o *fcOptions) error {
 	return nil
 }
 
-// call has the engine's thread do something, and waits for it.
-func (s *fcRunner) call(do func(now int64)) {
-	done := make(chan struct{})
-	s.Calls <- func(now int64) { do(now); close(done) }
-	<-done
-}
-
 // close ends the thread and restores the devices.
 func (s *fcRunner) close() (err error) {
 	if s.stop != nil {

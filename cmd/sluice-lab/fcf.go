@@ -144,10 +144,10 @@ func (o *fcfOptions) run(c *cobra.Command) (err error) {
 	defer signal.Stop(user)
 	fmt.Fprintf(out, "FCF %v on %s\n", mac, o.devices[0])
 	o.wait(c, s, fcf, user, out)
-	s.call(fcf.Clear)
+	s.Do(fcf.Clear)
 	time.Sleep(afterStop)
 	var r fc.FCFReport
-	s.call(func(now int64) { r = fcf.Report(now) })
+	s.Do(func(now int64) { r = fcf.Report(now) })
 	if o.json {
 		return json.NewEncoder(c.OutOrStdout()).Encode(r)
 	}
@@ -174,12 +174,12 @@ func (o *fcfOptions) wait(c *cobra.Command, s *fcRunner, fcf *fc.FCF, user <-cha
 		case <-c.Context().Done():
 			return
 		case <-clearing:
-			s.call(fcf.Clear)
+			s.Do(fcf.Clear)
 		case <-user:
-			s.call(fcf.Clear)
+			s.Do(fcf.Clear)
 		case <-show:
 			var r fc.FCFReport
-			s.call(func(now int64) { r = fcf.Report(now) })
+			s.Do(func(now int64) { r = fcf.Report(now) })
 			fmt.Fprintf(out, "%d ENodes, %d VN_Ports; %d FLOGI, %d FDISC, %d LOGO, %d rejected, %d expired; "+
 				"%d frames forwarded\n",
 				r.ENodes, len(r.VNPorts), r.FLOGI, r.FDISC, r.LOGO, r.Rejected, r.Expired, r.Forwarded)

@@ -177,10 +177,9 @@ type genHosts struct {
 
 func (g *genHosts) ended() <-chan struct{} { return g.Done }
 
-func (g *genHosts) begin() bool {
-	answer := make(chan bool)
-	g.Calls <- func(now int64) {
-		all := true
+func (g *genHosts) begin() (all bool) {
+	all = true
+	g.Do(func(now int64) {
 		for _, h := range g.List {
 			if h.DCBX() == nil || h.DCBX().Settled(now) {
 				h.Begin(now)
@@ -188,24 +187,20 @@ func (g *genHosts) begin() bool {
 				all = false
 			}
 		}
-		answer <- all
-	}
-	return <-answer
+	})
+	return all
 }
 
-func (g *genHosts) agreements() []*traffic.Agreement {
-	answer := make(chan []*traffic.Agreement)
-	g.Calls <- func(int64) {
-		var all []*traffic.Agreement
+func (g *genHosts) agreements() (all []*traffic.Agreement) {
+	g.Do(func(int64) {
 		for _, h := range g.List {
 			if d := h.DCBX(); d != nil {
 				a := d.Agreement()
 				all = append(all, &a)
 			}
 		}
-		answer <- all
-	}
-	return <-answer
+	})
+	return all
 }
 
 func (g *genHosts) leave() {
@@ -216,16 +211,13 @@ func (g *genHosts) leave() {
 	}
 }
 
-func (g *genHosts) counters() []traffic.Counters {
-	answer := make(chan []traffic.Counters)
-	g.Calls <- func(int64) {
-		var all []traffic.Counters
+func (g *genHosts) counters() (all []traffic.Counters) {
+	g.Do(func(int64) {
 		for _, h := range g.List {
 			all = append(all, h.Counters())
 		}
-		answer <- all
-	}
-	return <-answer
+	})
+	return all
 }
 
 func (g *genHosts) report() []genPort {
@@ -283,10 +275,9 @@ func (f *forwarding) agreements() []*traffic.Agreement { return nil }
 
 func (f *forwarding) leave() {}
 
-func (f *forwarding) counters() []traffic.Counters {
-	answer := make(chan []traffic.Counters)
-	f.Calls <- func(int64) { answer <- f.forwarder.Counters() }
-	return <-answer
+func (f *forwarding) counters() (all []traffic.Counters) {
+	f.Do(func(int64) { all = f.forwarder.Counters() })
+	return all
 }
 
 func (f *forwarding) report() []genPort {

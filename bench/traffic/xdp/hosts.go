@@ -114,6 +114,13 @@ func (l *Loop) Run(cpu int, stop <-chan struct{}, step func(now int64) (work int
 	})
 }
 
+// Do has the thread, which must be running, call a function, and waits for it.
+func (l *Loop) Do(f func(now int64)) {
+	done := make(chan struct{})
+	l.Calls <- func(now int64) { f(now); close(done) }
+	<-done
+}
+
 // Monotonic returns the time, in ns, that hosts of all processes of a machine share: frames carry
 // their time of sending.
 func Monotonic() int64 {
@@ -125,16 +132,13 @@ func Monotonic() int64 {
 }
 
 // Stats returns the statistics of all hosts. The hosts must be running.
-func (h *Hosts) Stats() []traffic.Stats {
-	answer := make(chan []traffic.Stats)
-	h.Calls <- func(now int64) {
-		var all []traffic.Stats
+func (h *Hosts) Stats() (all []traffic.Stats) {
+	h.Do(func(now int64) {
 		for _, x := range h.List {
 			all = append(all, x.Stats(now))
 		}
-		answer <- all
-	}
-	return <-answer
+	})
+	return all
 }
 
 // Start starts stepping n more hosts.
