@@ -57,7 +57,8 @@ func newSpeaking(t *testing.T, f *Fabric, version dcbx.Version) *speaking {
 	}
 	t.Cleanup(func() { f.Close() })
 	s.system = discovery.New(slog.New(slog.DiscardHandler), func(port string, b []byte) {
-		s.Inject(slices.Index(s.Names(), port), b)
+		at := slices.IndexFunc(s.file.Ports, func(p config.Port) bool { return p.Device == port })
+		s.Inject(s.PortID(at), b)
 	})
 	p := discovery.Params{Interval: 30e9, Hold: 4, Name: "switch", Bridge: true}
 	for _, port := range s.file.Ports {
@@ -87,10 +88,10 @@ func (s *speaking) fitted() *config.Config {
 // poll exchanges frames between the workers and discovery, and puts what is agreed into effect.
 func (s *speaking) poll() {
 	s.t.Helper()
-	for i, name := range s.Names() {
-		s.system.SetLink(s.f.now, name, s.links[i].Up, frame.MAC(0x0200_0000_0100+i).Bytes(), 0)
+	for i := range s.file.Ports {
+		s.system.SetLink(s.f.now, s.file.Ports[i].Device, s.links[i].Up, frame.MAC(0x0200_0000_0100+i).Bytes(), 0)
 	}
-	s.Punted(punt.LLDP, func(f punt.Frame) { s.system.Receive(s.f.now, s.Names()[f.Port], f.Bytes) })
+	s.Punted(punt.LLDP, func(f punt.Frame) { s.system.Receive(s.f.now, s.PortName(f.Port), f.Bytes) })
 	s.system.Advance(s.f.now)
 	changed := false
 	for name, a := range s.system.Agreements() {

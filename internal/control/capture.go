@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/control/memory"
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/dataplane/punt"
 	"sluice/internal/dataplane/tap"
 )
@@ -39,8 +40,8 @@ type CaptureParams struct {
 // CapturePort is a port whose frames are captured.
 type CapturePort struct {
 	Name  string
-	Label int    // its number in a tap.Record
-	Speed uint64 // bit/s, when the capture began
+	Label bridge.PortID // in a tap.Record
+	Speed uint64        // bit/s, when the capture began
 }
 
 // Capture is a running capture. Only one goroutine may use it.
@@ -106,8 +107,8 @@ func refusals(p tap.Params) tap.Params {
 // captureRefusal captures that the control plane does not forward a frame that a port has received,
 // and why: the stable name of a reason. Only Run's goroutine may call it.
 func (s *Switch) captureRefusal(f *punt.Frame, why string) {
-	if s.refused != nil {
-		s.refused.Refuse(time.Now().UnixNano(), int(f.Port), f.Class, why, f.Bytes)
+	if s.refused != nil && s.plane.PortName(f.Port) != "" {
+		s.refused.Refuse(time.Now().UnixNano(), f.Port, f.Class, why, f.Bytes)
 	}
 }
 
@@ -152,9 +153,7 @@ func (c *Capture) params(p CaptureParams) (tap.Params, error) {
 	if p.CoS == 0 {
 		p.CoS = 0xff
 	}
-	names := c.s.plane.Names()
-	t := tap.Params{Ports: make([]tap.Direction, len(names)), Classes: p.CoS, DropsOnly: p.Drops,
-		SnapLength: p.SnapLength}
+	t := tap.Params{Classes: p.CoS, DropsOnly: p.Drops, SnapLength: p.SnapLength}
 	for _, device := range p.Devices {
 		if c.s.port(device) == nil {
 			return t, c.s.noPort(device)
@@ -162,8 +161,9 @@ func (c *Capture) params(p CaptureParams) (tap.Params, error) {
 	}
 	for _, port := range c.s.ports {
 		if len(p.Devices) == 0 || slices.Contains(p.Devices, port.Device) {
-			id := slices.Index(names, port.Device)
-			t.Ports[id] = p.Directions
+			id := c.s.plane.PortID(port.number)
+			t.Ports = append(t.Ports, make([]tap.Direction, max(0, id.Place()+1-len(t.Ports)))...)
+			t.Ports[id.Place()] = p.Directions
 			c.ports = append(c.ports, CapturePort{port.Device, id, port.Speed})
 		}
 	}
@@ -173,9 +173,9 @@ func (c *Capture) params(p CaptureParams) (tap.Params, error) {
 // Ports returns the captured ports.
 func (c *Capture) Ports() []CapturePort { return c.ports }
 
-// PortName returns the name of the port with a number, including ports that joined or left after
-// the capture started.
-func (c *Capture) PortName(id int) string { return c.s.plane.Names()[id] }
+// PortName returns the name of the port with an id, including ports that joined or left after the
+// capture started.
+func (c *Capture) PortName(id bridge.PortID) string { return c.s.plane.PortName(id) }
 
 // Ended is closed when the switch has ended; then the capture can only be drained.
 func (c *Capture) Ended() <-chan struct{} { return c.s.ended }
@@ -230,8 +230,8 @@ func (c *Capture) Stop() error {
 	return err
 }
 
-// Count returns the counts of the port with a number. Call it after Stop.
-func (c *Capture) Count(id int) (n tap.Count) {
+// Count returns the counts of the port with an id. Call it after Stop.
+func (c *Capture) Count(id bridge.PortID) (n tap.Count) {
 	add := func(of tap.Count) {
 		n.Seen, n.Beyond, n.Full = n.Seen+of.Seen, n.Beyond+of.Beyond, n.Full+of.Full
 	}

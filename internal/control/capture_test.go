@@ -41,7 +41,7 @@ func TestCapturesComeAndGo(t *testing.T) {
 				if r.Verdict != tap.Forwarded || r.Class != greeting || len(frame) != int(r.Length) {
 					t.Errorf("%+v, %x", r, frame)
 				}
-				at, ports = append(at, time.Unix(0, ns)), append(ports, c.PortName(int(r.Port)))
+				at, ports = append(at, time.Unix(0, ns)), append(ports, c.PortName(r.Port))
 				return nil
 			})
 			if err != nil {
@@ -144,7 +144,7 @@ func TestCaptureOutlivesReloads(t *testing.T) {
 	seen := map[string]int{}
 	for n := 1; n > 0; {
 		n, err = c.Take(100, func(_ int64, r *tap.Record, _ []byte) error {
-			seen[c.PortName(int(r.Port))]++
+			seen[c.PortName(r.Port)]++
 			return nil
 		})
 		if err != nil {
@@ -201,7 +201,7 @@ func TestCaptureNamesPortsTruly(t *testing.T) {
 	for n := 1; n > 0; {
 		n, err = c.Take(100, func(_ int64, r *tap.Record, _ []byte) error {
 			if r.Verdict == tap.Forwarded { // not the switch's own PFC frames
-				sent[c.PortName(int(r.Other))+" to "+c.PortName(int(r.Port))]++
+				sent[c.PortName(r.Other)+" to "+c.PortName(r.Port)]++
 			}
 			return nil
 		})
@@ -265,7 +265,7 @@ func TestCaptureOfRefusals(t *testing.T) {
 		_, err = c.Take(10, func(ns int64, r *tap.Record, frame []byte) error {
 			if at := time.Unix(0, ns); at.Before(before) || at.After(time.Now()) || r.Reason() != "rogue_fcf" ||
 				r.Verdict != tap.Dropped || string(frame) != strings.Repeat("x", 60) ||
-				c.PortName(int(r.Port)) != "port2" {
+				c.PortName(r.Port) != "port2" {
 				t.Errorf("%+v at %v, %q", r, at, frame)
 			}
 			seen++

@@ -28,8 +28,8 @@ func (s *Switch) now() int64 { return time.Since(s.began).Nanoseconds() }
 // inject sends a frame of the switch at a port. A frame for which there is no room is lost; LLDP
 // repeats what it says.
 func (s *Switch) inject(device string, frame []byte) {
-	if id := slices.Index(s.plane.Names(), device); id >= 0 {
-		s.plane.Inject(id, frame)
+	if p := s.port(device); p != nil {
+		s.plane.Inject(s.plane.PortID(p.number), frame)
 	}
 }
 
@@ -52,13 +52,14 @@ func (s *Switch) introduce(file *config.Config, refusals []refusal) error {
 // discover exchanges frames between workers and discovery, tells it how the links are, and follows
 // what ports and their peers have agreed on.
 func (s *Switch) discover() error {
-	now, names := s.now(), s.plane.Names()
+	now := s.now()
 	for _, p := range s.ports {
 		link := &s.plan.Links[p.number]
 		s.discovery.SetLink(now, p.Device, link.Up && p.driver != nil, link.MAC, link.Flaps)
 	}
 	s.plane.Punted(punt.LLDP, func(f punt.Frame) {
-		s.discovery.Receive(s.arrival(&f, names[f.Port]), names[f.Port], f.Bytes)
+		device := s.plane.PortName(f.Port)
+		s.discovery.Receive(s.arrival(&f, device), device, f.Bytes)
 	})
 	s.tellRuns()
 	s.discovery.Advance(now)

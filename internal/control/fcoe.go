@@ -30,7 +30,7 @@ func (s *Switch) snoop() {
 	for _, p := range s.ports {
 		link := &s.plan.Links[p.number]
 		s.snooped = append(s.snooped, fsb.Port{
-			Name: p.Device, Up: link.Up && p.driver != nil, Flaps: link.Flaps,
+			Name: p.Device, ID: s.plane.PortID(p.number), Up: link.Up && p.driver != nil, Flaps: link.Flaps,
 			Index: p.index, Losses: p.losses,
 		})
 	}

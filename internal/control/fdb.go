@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/state"
 )
 
@@ -22,10 +23,11 @@ func (s *Switch) FDB(ctx context.Context) ([]state.FDBEntry, error) {
 		if err != nil {
 			return nil, err
 		}
-		names := s.plane.Names()
 		for _, k := range known {
-			all = append(all, state.FDBEntry{MAC: k.MAC.String(), VLAN: k.VID, Port: names[k.Port], Static: k.Static,
-				AgeNS: k.Age})
+			if name := s.plane.PortName(bridge.PortID(k.Port)); name != "" {
+				all = append(all, state.FDBEntry{MAC: k.MAC.String(), VLAN: k.VID, Port: name, Static: k.Static,
+					AgeNS: k.Age})
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b state.FDBEntry) int {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -79,7 +80,8 @@ func newStormNet(t *testing.T) *stormNet {
 		t.Fatal(err)
 	}
 	x.discovery = discovery.New(slog.New(slog.DiscardHandler), func(port string, frame []byte) {
-		x.plane.Inject(slices.Index(x.plane.Names(), port), frame)
+		number, _ := strconv.Atoi(port[1:]) // see name
+		x.plane.Inject(x.plane.PortID(number), frame)
 	})
 	if err := x.discovery.Configure(0, (&Switch{version: "test"}).discoveryParams(c)); err != nil {
 		t.Fatal(err)
@@ -128,7 +130,7 @@ func lldpdu(t *testing.T, number int, ttl uint16) []byte {
 
 // run lets time pass up to end, a multiple of listenInterval, so that no frame waits then.
 func (x *stormNet) run(end time.Duration) {
-	w, names := x.plane.Workers[0], x.plane.Names()
+	w := x.plane.Workers[0]
 	var peers [stormPorts][]byte
 	for i := range peers {
 		peers[i] = lldpdu(x.t, genuine(i), 3)
@@ -149,7 +151,7 @@ func (x *stormNet) run(end time.Duration) {
 		if x.now%listenInterval == 0 {
 			x.plane.Punted(punt.LLDP, func(f punt.Frame) {
 				x.read[f.Port]++
-				x.discovery.Receive(now, names[f.Port], f.Bytes)
+				x.discovery.Receive(now, x.plane.PortName(f.Port), f.Bytes)
 			})
 			x.discovery.Advance(now)
 		}

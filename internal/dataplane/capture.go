@@ -102,10 +102,10 @@ func (t *Tap) arrived(p *port, frames []bridge.Frame) {
 		}
 		*place = t.burst + uint32(len(t.Kept()))
 		r := t.keep(of, d)
-		r.Port, r.Direction, r.Verdict, r.Class = int32(p.id), tap.RX, verdict, f.Class
+		r.Port, r.Direction, r.Verdict, r.Class = p.id, tap.RX, verdict, f.Class
 		r.Other, r.Queue = tap.NoPort, tap.NoQueue
 		if verdict == tap.Forwarded {
-			r.Other, r.Queue = int32(t.worker.ports[f.Out].id), f.Class
+			r.Other, r.Queue = t.worker.ports[f.Out].id, f.Class
 		}
 	}
 }
@@ -161,7 +161,7 @@ func (t *Tap) punted(p *port, d *pmd.Desc, class uint8) {
 func (t *Tap) ended(p *port, d *pmd.Desc, verdict tap.Verdict, why drop.Reason, class uint8) {
 	if of := t.port(p, tap.RX); of != nil && t.Classes>>class&1 != 0 && t.Spend(of, d.Len) {
 		r := t.keep(of, d)
-		r.Port, r.Direction, r.Verdict, r.Why, r.Class = int32(p.id), tap.RX, verdict, why, class
+		r.Port, r.Direction, r.Verdict, r.Why, r.Class = p.id, tap.RX, verdict, why, class
 		r.Other, r.Queue = tap.NoPort, tap.NoQueue
 	}
 }
@@ -197,8 +197,8 @@ func (t *Tap) leaving(of *tap.Port, out *port, id uint32, verdict tap.Verdict, w
 	}
 	d := t.worker.descriptor(id)
 	r := t.keep(of, &d)
-	r.Port, r.Direction, r.Verdict, r.Why = int32(out.id), tap.TX, verdict, why
-	r.Class, r.Queue, r.Other = class, f.Queue(), int32(t.worker.ports[f.In()].id)
+	r.Port, r.Direction, r.Verdict, r.Why = out.id, tap.TX, verdict, why
+	r.Class, r.Queue, r.Other = class, f.Queue(), t.worker.ports[f.In()].id
 }
 
 // control captures a MAC control frame, received or of the switch's own. Its classes, for the
@@ -221,7 +221,7 @@ func (t *Tap) control(p *port, d *pmd.Desc, direction tap.Direction) {
 		return
 	}
 	r := t.keep(of, d)
-	r.Port, r.Direction, r.Verdict, r.Control = int32(p.id), direction, verdict, kind
+	r.Port, r.Direction, r.Verdict, r.Control = p.id, direction, verdict, kind
 	r.Class, r.Queue, r.Other = tap.NoClass, tap.NoQueue, tap.NoPort
 }
 
@@ -230,7 +230,7 @@ func (t *Tap) control(p *port, d *pmd.Desc, direction tap.Direction) {
 func (t *Tap) injected(p *port, d *pmd.Desc) {
 	if of := t.port(p, tap.TX); of != nil && !t.DropsOnly && t.Spend(of, d.Len) {
 		r := t.keep(of, d)
-		r.Port, r.Direction, r.Verdict, r.Control = int32(p.id), tap.TX, tap.Originated, tap.NoControl
+		r.Port, r.Direction, r.Verdict, r.Control = p.id, tap.TX, tap.Originated, tap.NoControl
 		r.Class, r.Queue, r.Other = tap.NoClass, tap.NoQueue, tap.NoPort
 	}
 }

@@ -318,7 +318,7 @@ func TestCaptureAgreesWithTheCounters(t *testing.T) {
 		}
 		for port := range r.wires {
 			for _, t := range taps {
-				if n := t.CountOf(port); n.Beyond+n.Full != 0 || lost != 0 {
+				if n := t.CountOf(bridge.PortID(port)); n.Beyond+n.Full != 0 || lost != 0 {
 					rt.Errorf("port %d: %+v lost", port, n)
 				}
 			}
@@ -345,7 +345,7 @@ func (r *rig) mischief(random *rand.Rand) {
 	case 3:
 		r.send(from, lldp(random.IntN(9)<<13-1, 60+random.IntN(1000), 0))
 	case 4:
-		r.s.Inject(from, lldp(-1, 60+random.IntN(1000), 0))
+		r.s.Inject(r.s.PortID(from), lldp(-1, 60+random.IntN(1000), 0))
 	default:
 		for range random.IntN(30) {
 			r.send(from, data(from, random.IntN(len(r.wires)+1), uint8(random.IntN(2)*random.IntN(8)),
@@ -481,7 +481,7 @@ func TestCaptureIsBounded(t *testing.T) {
 	r.untap()
 	var n tap.Count
 	for port := range r.wires {
-		of := taps[0].CountOf(port)
+		of := taps[0].CountOf(bridge.PortID(port))
 		n.Seen, n.Beyond, n.Full = n.Seen+of.Seen, n.Beyond+of.Beyond, n.Full+of.Full
 	}
 	all := drain(taps)
@@ -774,9 +774,8 @@ func TestCaptureOfANumberThatPassesOn(t *testing.T) {
 		r.run(10_000)
 		r.send(1, data(1, 2, 4, 200, 7))
 		r.run(10_000)
-		names := append(r.s.Names(), "nobody")
 		for _, c := range drain(taps) {
-			named = append(named, fmt.Sprintf("%s %v %s", names[c.Port], c.Direction, names[c.Other]))
+			named = append(named, fmt.Sprintf("%s %v %s", r.s.PortName(c.Port), c.Direction, r.s.PortName(c.Other)))
 		}
 		return named
 	}

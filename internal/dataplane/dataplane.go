@@ -96,18 +96,20 @@ const (
 // Switch is a set of workers over one memory.
 type Switch struct {
 	Workers    []*Worker
-	params     Params                   // those of NewSwitch
-	frames     []bufferWord             // by buffer id; only the worker that holds one writes its entry
-	parts      *partTable               // likewise
-	bound      []uint16                 // likewise: egress port number of a frame for another worker
-	generation *Generation              // the latest published
-	published  []Link                   // those of the latest plan
-	origin     func() time.Time         // when the clocks of all workers were 0
-	gates      punt.Gates               // of Inject
-	pausing    punt.Gates               // of Forward
-	linked     []bridge.VirtualLink     // their ports are ids
-	names      atomic.Pointer[[]string] // shared: what Names returns; replaced by Prepare
-	longest    atomic.Int64             // shared, likewise: bytes of a buffer, or of the longest frame of a port so far
+	params     Params               // those of NewSwitch
+	frames     []bufferWord         // by buffer id; only the worker that holds one writes its entry
+	parts      *partTable           // likewise
+	bound      []uint16             // likewise: egress port number of a frame for another worker
+	generation *Generation          // the latest published
+	published  []Link               // those of the latest plan
+	origin     func() time.Time     // when the clocks of all workers were 0
+	gates      punt.Gates           // of Inject
+	pausing    punt.Gates           // of Forward
+	linked     []bridge.VirtualLink // their ports are ids
+	capturing  bool                 // the latest plan has taps
+	// shared: names of ports, perhaps gone; replaced by Prepare
+	names   atomic.Pointer[map[bridge.PortID]string]
+	longest atomic.Int64 // shared, likewise: bytes of a buffer, or of the longest frame of a port so far
 	// shared: the links whose ports are there
 	links atomic.Pointer[bridge.VirtualLinks]
 }
@@ -126,6 +128,7 @@ func NewSwitch(p Params) (*Switch, error) {
 	if err := s.connect(share); err != nil {
 		return nil, err
 	}
+	s.names.Store(&map[bridge.PortID]string{})
 	var err error
 	if s.generation, err = s.generate(p); err != nil {
 		return nil, err
@@ -226,7 +229,7 @@ func (s *Switch) Publish(p *Plan) {
 			link.epoch++
 		}
 	}
-	s.published = p.Links
+	s.published, s.capturing = p.Links, p.Taps != nil
 	if g := p.Generation; g != nil && g != s.generation {
 		s.demandOrder(g)
 		s.generation = g

@@ -53,7 +53,7 @@ func (w *Worker) fipClass(p *port, b []byte, h *frame.Header) (c punt.Class, spa
 	return c, fipSlots / 2
 }
 
-// SetVirtualLinks replaces the virtual links, whose ports are ids (Names). FCoE frames that a
+// SetVirtualLinks replaces the virtual links, whose ports are ids. FCoE frames that a
 // worker looks up after SetVirtualLinks has returned pass by the new links, without another plan. A
 // link with a port that is gone lets nothing pass until the port is back. Links belong to ports,
 // not to their numbers: they stay right when a Generation is published. Only the goroutine that
@@ -71,7 +71,7 @@ func (s *Switch) SetVirtualLinks(links []bridge.VirtualLink) error {
 func (s *Switch) link(links []bridge.VirtualLink, g *Generation) error {
 	var here []bridge.VirtualLink
 	for _, l := range links {
-		l.ENodePort, l.FCFPort = g.number(l.ENodePort), g.number(l.FCFPort)
+		l.ENodePort, l.FCFPort = g.number(bridge.PortID(l.ENodePort)), g.number(bridge.PortID(l.FCFPort))
 		if l.ENodePort != NoPort && l.FCFPort != NoPort {
 			here = append(here, l)
 		}
@@ -84,11 +84,9 @@ func (s *Switch) link(links []bridge.VirtualLink, g *Generation) error {
 }
 
 // number returns the number of the port with an id, or NoPort.
-func (g *Generation) number(id int) int {
-	for number, other := range g.portIDs {
-		if other == id && !g.params.Ports[number].Vacant {
-			return number
-		}
+func (g *Generation) number(id bridge.PortID) int {
+	if number, is := g.numbers[id]; is {
+		return number
 	}
 	return NoPort
 }
@@ -99,7 +97,7 @@ func (g *Generation) number(id int) int {
 // punt.ErrFull if 64 of its frames wait there: try again. With another error the frame can't be
 // sent: there is no such port, it is not a member of the frame's VLAN, or the frame is too long for
 // it. Only the goroutine that publishes may call it.
-func (s *Switch) Forward(port int, f *punt.Frame) error {
+func (s *Switch) Forward(port bridge.PortID, f *punt.Frame) error {
 	number := s.generation.number(port)
 	if number == NoPort {
 		return fmt.Errorf("dataplane: no port has the id %d now", port)

@@ -421,7 +421,7 @@ func TestForwardedFIP(t *testing.T) {
 		r.send(2, plain)
 		r.run(5000)
 		n := r.s.Punted(punt.FIP, func(f punt.Frame) {
-			for _, port := range []int{0, 1, 2, 3} {
+			for _, port := range []bridge.PortID{0, 1, 2, 3} {
 				if err := r.s.Forward(port, &f); err != nil {
 					t.Error(err)
 				}

@@ -41,7 +41,7 @@ func (x *fdbExchange) serve(w *Worker, now int64) {
 	x.batch, x.next = w.bridge.Dump(now, x.next, dumpSlots, x.batch)
 	for _, s := range x.batch[kept:] {
 		if p := w.ports[s.Port]; p.worker == w.index {
-			s.Port = p.id // the number may belong to another port by the time it is read
+			s.Port = int(p.id) // the number may belong to another port by the time it is read
 			x.batch[kept] = s
 			kept++
 		}
@@ -53,7 +53,7 @@ func (x *fdbExchange) serve(w *Worker, now int64) {
 }
 
 // FDB returns the entries for the ports of a running worker; see bridge.Bridge.Dump. Their Port is
-// a port id (Switch.Names). It fails if the worker does not answer in time, or ctx is done. Any
+// a port id. It fails if the worker does not answer in time, or ctx is done. Any
 // goroutine may call it.
 func (w *Worker) FDB(ctx context.Context, timeout time.Duration) (all []bridge.FDBEntry, err error) {
 	x := &w.fdb

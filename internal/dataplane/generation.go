@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -20,8 +21,9 @@ import (
 // memory and can't fail.
 type Generation struct {
 	params  Params
-	serial  int     // number of generations published before it was prepared
-	portIDs []int   // by port number
+	serial  int             // number of generations published before it was prepared
+	portIDs []bridge.PortID // by port number; if Vacant, that of the last port there, or NoPort
+	numbers map[bridge.PortID]int
 	parts   []*part // by worker
 	// by port number, of the worker that owns it; see finishChange
 	settled  []atomic.Bool
@@ -71,14 +73,16 @@ func (s *Switch) generate(p Params) (*Generation, error) {
 		return nil, err
 	}
 	p.Bridge.VirtualLinks = &s.links
-	g := &Generation{params: p}
+	g := &Generation{params: p, numbers: make(map[bridge.PortID]int)}
 	g.settled, g.lossless = make([]atomic.Bool, len(p.Ports)), make([]atomic.Uint32, len(p.Ports))
 	if s.generation != nil {
 		g.serial = s.generation.serial + 1
 	}
+	if err := s.identify(g); err != nil {
+		return nil, err
+	}
 	longest := max(int(s.longest.Load()), p.Memory.BufferSize())
 	for i := range p.Ports {
-		g.portIDs = append(g.portIDs, s.portID(i, &p.Ports[i]))
 		longest = max(longest, p.Ports[i].MaxFrame)
 	}
 	s.longest.Store(int64(longest))
@@ -92,35 +96,57 @@ func (s *Switch) generate(p Params) (*Generation, error) {
 	return g, nil
 }
 
-// portID returns the id of a port: the place of its name among the names that ports have had. So a
-// port that leaves and comes back gets its id again under any number, and no other port ever gets
-// it. A vacant number keeps the id of the port that has left it, because frames of that port may
-// remain.
-func (s *Switch) portID(number int, p *PortParams) int {
-	switch {
-	case !p.Vacant:
-	case s.generation != nil && number < len(s.generation.portIDs):
-		return s.generation.portIDs[number]
-	default:
-		return NoPort
+// identify gives the ports of a generation ids. A port that leaves and comes back gets its id again
+// under any number, unless another port has taken its place meanwhile. During a capture none does:
+// the capture selects ports by id, and asks for their names. A vacant number keeps the id of the
+// port that has left it, because frames of that port may remain.
+func (s *Switch) identify(g *Generation) error {
+	names := maps.Clone(*s.names.Load()) // others may be reading it
+	known, taken := make(map[string]bridge.PortID), make([]bool, bridge.MaxPorts)
+	last := make([]bridge.PortID, bridge.MaxPorts) // by place
+	for id, name := range names {
+		known[name], last[id.Place()], taken[id.Place()] = id, id, s.capturing
 	}
-	names := s.Names()
-	at := slices.Index(names, p.Name)
-	if at < 0 {
-		at, names = len(names), append(slices.Clip(names), p.Name) // others may be reading the old slice
-		s.names.Store(&names)
+	g.portIDs = slices.Repeat([]bridge.PortID{NoPort}, len(g.params.Ports))
+	if s.generation != nil {
+		copy(g.portIDs, s.generation.portIDs)
 	}
-	return at
-}
-
-// Names returns the names of all ports so far, past ones included, by port id. Any goroutine may
-// call it.
-func (s *Switch) Names() []string {
-	if names := s.names.Load(); names != nil {
-		return *names
+	for i, id := range g.portIDs {
+		taken[id.Place()] = true
+		if id, is := known[g.params.Ports[i].Name]; is {
+			taken[id.Place()] = true
+		}
 	}
+	for i := range g.params.Ports {
+		p := &g.params.Ports[i]
+		if p.Vacant {
+			continue
+		}
+		id, is := known[p.Name]
+		if !is {
+			place := slices.Index(taken, false)
+			if place < 0 {
+				return fmt.Errorf("dataplane: port %s: a capture tells %d ports apart, present and past: end the one "+
+					"that runs, and try again", p.Name, bridge.MaxPorts)
+			}
+			if last[place].Place() == place {
+				delete(names, last[place])
+			}
+			id, taken[place] = bridge.NewPortID(place, g.serial), true
+			known[p.Name], names[id] = id, p.Name
+		}
+		g.portIDs[i], g.numbers[id] = id, i
+	}
+	s.names.Store(&names)
 	return nil
 }
+
+// PortID returns the id of the port with a number. Only the goroutine that publishes may call it.
+func (s *Switch) PortID(number int) bridge.PortID { return s.generation.portIDs[number] }
+
+// PortName returns the name of the port with an id, which may be gone; empty: another port has its
+// place by now. Any goroutine may call it.
+func (s *Switch) PortName(id bridge.PortID) string { return (*s.names.Load())[id] }
 
 // assemble builds a worker's engines for a generation, to take over from those of the generation
 // after, if not nil. It reads nothing that the worker writes.

@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/dataplane/punt"
 	"sluice/internal/frame"
 	"sluice/internal/linux/umem"
@@ -31,15 +32,14 @@ type injection struct {
 // keep the injectors that they had; a port that leaves takes its injector with it, and what waits
 // there is dropped. So no port can send frames that were meant for another one with its number.
 func (s *Switch) openGates(g *Generation) {
-	gates := make([]punt.Gate, len(s.Names()))
-	pausing := make([]punt.Gate, len(gates))
+	gates, pausing := make(map[bridge.PortID]punt.Gate), make(map[bridge.PortID]punt.Gate)
 	for i, part := range g.parts {
 		for _, p := range part.own {
 			if !p.Vacant {
-				gates[p.id] = punt.Gate{Injector: p.injection.waiting, Wanted: &s.Workers[i].injected,
+				gate := punt.Gate{Injector: p.injection.waiting, Wanted: &s.Workers[i].injected,
 					Longest: min(p.MaxFrame, s.params.Memory.BufferSize())}
-				pausing[p.id] = gates[p.id]
-				pausing[p.id].Injector = p.injection.pausing
+				gates[p.id], gate.Injector = gate, p.injection.pausing
+				pausing[p.id] = gate
 			}
 		}
 	}
@@ -48,13 +48,15 @@ func (s *Switch) openGates(g *Generation) {
 	_ = s.link(s.linked, g) // links that were valid still are
 }
 
-// Inject sends a frame of the control plane at the port with an id (Names): as it is, before all
-// frames in the port's queues, and even if they are paused or limited by a shaper. Only PFC frames
-// go first, and only PAUSE (LinkPause) holds it. It reports false if there is no such port, if the
-// frame is longer than PortParams.MaxFrame or shorter than an Ethernet header, or if 64 frames wait
-// there. A frame for a port without a link is dropped. PortCounters counts what became of the
-// others. Any goroutine may call Inject.
-func (s *Switch) Inject(port int, frame []byte) bool { return s.gates.Inject(port, frame) == nil }
+// Inject sends a frame of the control plane at the port with an id: as it is, before all frames in
+// the port's queues, and even if they are paused or limited by a shaper. Only PFC frames go first,
+// and only PAUSE (LinkPause) holds it. It reports false if there is no such port, if the frame is
+// longer than PortParams.MaxFrame or shorter than an Ethernet header, or if 64 frames wait there. A
+// frame for a port without a link is dropped. PortCounters counts what became of the others. Any
+// goroutine may call Inject.
+func (s *Switch) Inject(port bridge.PortID, frame []byte) bool {
+	return s.gates.Inject(port, frame) == nil
+}
 
 // inject sends a frame of the control plane at each port where one waits and has room.
 func (w *Worker) inject(now int64) int {

@@ -21,7 +21,7 @@ import (
 func (r *rig) mustInject(port, length, number int) []byte {
 	r.t.Helper()
 	b := lldp(-1, length, number)
-	if !r.s.Inject(port, b) {
+	if !r.s.Inject(bridge.PortID(port), b) {
 		r.t.Fatalf("port %d does not take frame %d", port, number)
 	}
 	return b
@@ -53,7 +53,7 @@ func TestInjectedFrameLeaves(t *testing.T) {
 		for number, length := range []int{60, 1518, 20, 14, 200, 60, 61} {
 			for port := range 2 {
 				b := lldp(-1, max(length, 18), number)[:length]
-				if !r.s.Inject(port, b) {
+				if !r.s.Inject(bridge.PortID(port), b) {
 					t.Fatalf("%d bytes were refused", length)
 				}
 				want[port] = append(want[port], append(b, make([]byte, max(0, 60-length))...))
@@ -90,8 +90,9 @@ func TestInjectRefuses(t *testing.T) {
 	r := newRig(t, 2, 1, func(p *Params) { p.Ports[0].MaxFrame = 1000 })
 	r.introduce()
 	for _, test := range []struct {
-		port, length int
-		want         bool
+		port   bridge.PortID
+		length int
+		want   bool
 	}{{-1, 60, false}, {2, 60, false}, {0, 1001, false}, {0, 13, false}, {0, 1000, true}, {1, 1001, true}} {
 		if got := r.s.Inject(test.port, make([]byte, test.length)); got != test.want {
 			t.Errorf("port %d took %d bytes: %v", test.port, test.length, got)
@@ -212,7 +213,14 @@ func TestInjectedFramesInADriverThatCloses(t *testing.T) {
 func TestSuccessorSendsNoFramesOfAnother(t *testing.T) {
 	r := newRig(t, 3, 1, nil)
 	r.introduce()
-	id := func(name string) int { return slices.Index(r.s.Names(), name) }
+	id := func(name string) int {
+		for id, is := range *r.s.names.Load() {
+			if is == name {
+				return int(id)
+			}
+		}
+		return NoPort
+	}
 	leave := func() {
 		r.mustInject(id(r.params.Ports[2].Name), 60, 1)
 		r.plan.Links[2] = Link{}
@@ -230,7 +238,7 @@ func TestSuccessorSendsNoFramesOfAnother(t *testing.T) {
 			p.Ports[2] = PortParams{Vacant: true}
 			p.Bridge.Ports[2] = bridge.PortParams{VLANs: new(bridge.VLANSet), Peer: -1}
 		})
-		if r.s.Inject(id("c"), lldp(-1, 60, 4)) {
+		if r.s.Inject(bridge.PortID(id("c")), lldp(-1, 60, 4)) {
 			t.Error("a port that is gone takes frames")
 		}
 		r.run(1000)
@@ -238,7 +246,7 @@ func TestSuccessorSendsNoFramesOfAnother(t *testing.T) {
 			p.Ports[2], p.Bridge.Ports[2] = testPort(2, 0), bridge.PortParams{}
 			p.Ports[2].Name = name
 		})
-		if name != "c" && r.s.Inject(id("c"), lldp(-1, 60, 5)) {
+		if name != "c" && r.s.Inject(bridge.PortID(id("c")), lldp(-1, 60, 5)) {
 			t.Error("a port that is gone takes frames")
 		}
 		r.run(1000)
@@ -477,7 +485,7 @@ func TestInjectedFramesAreConserved(t *testing.T) {
 		for range 3000 {
 			from := random.IntN(3)
 			for range random.IntN(4) {
-				if b := lldp(-1, 60+random.IntN(1400), taken[from]+1); r.s.Inject(from, b) {
+				if b := lldp(-1, 60+random.IntN(1400), taken[from]+1); r.s.Inject(bridge.PortID(from), b) {
 					taken[from]++
 				}
 			}
@@ -618,7 +626,7 @@ func TestFrameForAPortThatTheWorkerDoesNotKnowYet(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.s.openGates(g) // half of Publish
-	r.mustInject(2, 60, 1)
+	r.mustInject(int(g.portIDs[2]), 60, 1)
 	r.run(1000)
 	r.params, r.plan.Generation = p, g
 	r.publish()

@@ -764,7 +764,7 @@ func (x *world) event() {
 		}
 		x.publish()
 	case 9:
-		x.s.Inject(port, lldp(-1, 60+x.rng.IntN(1900), 0))
+		x.s.Inject(bridge.PortID(port), lldp(-1, 60+x.rng.IntN(1900), 0))
 	default:
 		x.burst()
 	}

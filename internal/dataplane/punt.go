@@ -48,8 +48,8 @@ func (w *Worker) subscribe(p *port) (err error) {
 }
 
 // Punted calls do for all frames of a kind that wait for the control plane, and returns their
-// number. A frame's Bytes are valid until do returns. Port is an id (Names), perhaps of a port that
-// is gone. One goroutine may call Punted.
+// number. A frame's Bytes are valid until do returns, and its Port may be gone. One goroutine may
+// call Punted.
 func (s *Switch) Punted(kind punt.Kind, do func(punt.Frame)) (n int) {
 	for _, w := range s.Workers {
 		if c := w.punted[kind].Load(); c != nil {
@@ -81,7 +81,7 @@ func (w *Worker) punt(p *port, f *bridge.Frame, d *pmd.Desc, kind punt.Kind) {
 	var h frame.Header
 	frame.Parse(b, &h)
 	r := punt.Frame{
-		At: now, Port: int32(p.id), Kind: kind, VID: h.VID, VLAN: w.bridge.VLAN(p.number, h.VID), PCP: h.PCP,
+		At: now, Port: p.id, Kind: kind, VID: h.VID, VLAN: w.bridge.VLAN(p.number, h.VID), PCP: h.PCP,
 		Class: f.Class, Tagged: h.Tagged,
 	}
 	class, spare := p.subscriber.ClassOf(h.Src), 0

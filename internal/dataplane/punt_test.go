@@ -123,7 +123,7 @@ func reaches(t *testing.T, workers int, send []byte, want *punt.Frame) {
 		if f.At <= began || f.At > r.now || !bytes.Equal(f.Bytes, send) {
 			t.Errorf("%x at %d", f.Bytes, f.At)
 		}
-		want.Port, want.Length, want.VLAN = int32(port), len(send), max(1, want.VID)
+		want.Port, want.Length, want.VLAN = bridge.PortID(port), len(send), max(1, want.VID)
 		if f.At, f.Bytes = 0, nil; fmt.Sprint(f) != fmt.Sprint(want) {
 			t.Errorf("%+v, want %+v", f, want)
 		}
@@ -391,7 +391,7 @@ func TestFramesOfAPortThatIsGone(t *testing.T) {
 	r.run(5000)
 	var got []string
 	for _, f := range r.punted() {
-		got = append(got, fmt.Sprint(r.s.Names()[f.Port], binary.BigEndian.Uint32(f.Bytes[14:])))
+		got = append(got, fmt.Sprint(r.s.PortName(f.Port), binary.BigEndian.Uint32(f.Bytes[14:])))
 	}
 	if want := []string{"c1", "z2"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
@@ -495,7 +495,7 @@ func TestControlPlaneInAnotherGoroutine(t *testing.T) {
 					t.Errorf("%+v", f)
 				}
 			})))
-			if r.s.Inject(int(read.Load()&1), b) {
+			if r.s.Inject(bridge.PortID(read.Load()&1), b) {
 				pushed.Add(1)
 			}
 		}

@@ -92,8 +92,8 @@ type Worker struct {
 
 // port is a port as its worker sees it.
 type port struct {
-	number int // in the switch, and in the accounts
-	id     int // of its name (Switch.Names); if Vacant, that of the last port there, or NoPort
+	number int           // in the switch, and in the accounts
+	id     bridge.PortID // Generation.portIDs
 	worker int
 	groups uint16 // number * Priorities: the first of its priority groups
 	up     bool   // by the current plan

@@ -323,7 +323,7 @@ func (d *driver) inject() {
 	if l := d.loop; l.injects > 0 && l.rng.Float64() < l.injects {
 		b := make([]byte, pick(l.rng, shortest, l.params.Ports[d.peer.port].MaxFrame))
 		frame.PutHeader(b, 0x0180_c200_000e, hostOf(d.peer.port), 0, 0, false, frame.TypeLLDP)
-		l.s.Inject(d.peer.port, b)
+		l.s.Inject(l.s.PortID(d.peer.port), b)
 	}
 }
 

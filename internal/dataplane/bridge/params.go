@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,20 @@ const (
 	// MaxPorts bounds the number of ports.
 	MaxPorts = 1 << portBits
 )
+
+// PortID identifies a port by its name for punted and captured frames, and for virtual links: its
+// number may be that of another port by then. The lower bits are a place in tables of up to
+// MaxPorts ports. When a port takes the place of one that is gone, the other bits change, so what
+// still has the old id refers to no port.
+type PortID int32
+
+// Place returns the index of a port in tables by id, below MaxPorts.
+func (id PortID) Place() int { return int(id & (MaxPorts - 1)) }
+
+// NewPortID returns an id for a place. It is another one for each generation.
+func NewPortID(place, generation int) PortID {
+	return PortID((generation*MaxPorts + place) & math.MaxInt32)
+}
 
 // PortParams describe one port. The zero value is a member of all VLANs, sends frames unchanged,
 // trusts their PCP and has no limits.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"sluice/internal/dataplane/bridge"
 	"sluice/ring"
 )
 
@@ -62,7 +63,7 @@ func (i *Injector) Len() int { return i.ring.Len() }
 
 // Gate is the way to the worker of one port.
 type Gate struct {
-	Injector *Injector    // nil: closed
+	Injector *Injector
 	Longest  int          // bytes of a frame
 	Wanted   *atomic.Bool // set once a frame waits; the worker clears it before it looks
 }
@@ -70,11 +71,11 @@ type Gate struct {
 // Gates lead the control plane to the injectors of a switch's ports. Any goroutine may use them.
 type Gates struct {
 	mu    sync.Mutex
-	gates []Gate // by port id
+	gates map[bridge.PortID]Gate
 }
 
 // Set replaces all gates. When it returns, no more frames reach an injector that is not among them.
-func (g *Gates) Set(gates []Gate) {
+func (g *Gates) Set(gates map[bridge.PortID]Gate) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.gates = gates
@@ -85,13 +86,13 @@ var ErrFull = errors.New("punt: the frames that wait at the port leave no room f
 
 // Inject passes a frame to the port with an id. It fails if that gate is closed, if the frame is
 // longer than the gate takes or shorter than an Ethernet header, or with ErrFull.
-func (g *Gates) Inject(port int, frame []byte) error {
+func (g *Gates) Inject(port bridge.PortID, frame []byte) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if uint(port) >= uint(len(g.gates)) || g.gates[port].Injector == nil {
+	gate, is := g.gates[port]
+	if !is {
 		return fmt.Errorf("punt: no port has the id %d now", port)
 	}
-	gate := &g.gates[port]
 	if len(frame) > gate.Longest || len(frame) < header {
 		return fmt.Errorf("punt: a frame of %d bytes where %d to %d are possible", len(frame), header, gate.Longest)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"sluice/internal/dataplane/bridge"
 )
 
 func newInjector(t interface{ Fatal(...any) }, size int) *Injector {
@@ -91,8 +93,8 @@ func TestGates(t *testing.T) {
 	if g.Inject(0, frame) == nil || g.Inject(-1, frame) == nil {
 		t.Error("a frame for a port that there is not")
 	}
-	g.Set([]Gate{{one, 100, &wanted[0]}, {}, {two, 99, &wanted[1]}})
-	for port, want := range map[int]bool{-1: false, 0: true, 1: false, 2: false, 3: false} {
+	g.Set(map[bridge.PortID]Gate{0: {one, 100, &wanted[0]}, 2: {two, 99, &wanted[1]}})
+	for port, want := range map[bridge.PortID]bool{-1: false, 0: true, 1: false, 2: false, 3: false} {
 		if got := g.Inject(port, frame) == nil; got != want {
 			t.Errorf("port %d took a frame of 100 bytes: %v", port, got)
 		}
@@ -104,7 +106,7 @@ func TestGates(t *testing.T) {
 	if g.Inject(0, frame) != nil || g.Inject(0, frame) != ErrFull {
 		t.Error("an injector of 2 does not take 2 frames")
 	}
-	g.Set([]Gate{{}, {}, {two, 100, &wanted[1]}})
+	g.Set(map[bridge.PortID]Gate{2: {two, 100, &wanted[1]}})
 	if g.Inject(0, frame) == nil || g.Inject(2, frame) != nil || one.Len() != 2 {
 		t.Errorf("gates did not change: %d and %d frames wait", one.Len(), two.Len())
 	}

@@ -7,6 +7,7 @@ package punt
 import (
 	"fmt"
 
+	"sluice/internal/dataplane/bridge"
 	"sluice/ring"
 )
 
@@ -32,10 +33,10 @@ func (k Kind) String() string {
 
 // Frame is a frame for the control plane.
 type Frame struct {
-	At     int64  // ns, of the worker's clock: when the frame was read
-	Port   int32  // id of the port that received it
-	VID    uint16 // of its tag; 0: none, or only a priority
-	VLAN   uint16 // of the frame: the VID, or the port's PVID
+	At     int64         // ns, of the worker's clock: when the frame was read
+	Port   bridge.PortID // that received it; it may be gone
+	VID    uint16        // of its tag; 0: none, or only a priority
+	VLAN   uint16        // of the frame: the VID, or the port's PVID
 	Kind   Kind
 	PCP    uint8 // of its tag, or 0
 	Class  uint8 // class of service by which the switch counted it

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"sluice/internal/dataplane/bridge"
 )
 
 func newChannel(t interface{ Fatal(...any) }, size, longest int) *Channel {
@@ -57,8 +59,8 @@ func TestChannelIsAQueue(t *testing.T) {
 				continue
 			}
 			b := rapid.SliceOfN(rapid.Byte(), 0, longest+1).Draw(t, "bytes")
-			f := Frame{At: int64(n), Port: int32(n) + 1, VID: uint16(n) + 2, PCP: uint8(n) & 7, Class: uint8(n) & 6,
-				Tagged: n&1 != 0}
+			f := Frame{At: int64(n), Port: bridge.PortID(n) + 1, VID: uint16(n) + 2, PCP: uint8(n) & 7,
+				Class: uint8(n) & 6, Tagged: n&1 != 0}
 			spare := rapid.IntRange(0, size).Draw(t, "spare")
 			put := c.Put(f, b, spare)
 			if want := len(model)+spare < size && len(b) <= c.Longest(); put != want {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/dataplane/drop"
 	"sluice/internal/linux/umem"
 	"sluice/pfc"
@@ -81,10 +82,10 @@ type Record struct {
 	At        int64  // ns, time of the writer
 	Beyond    uint32 // frames of this port not captured since its last record, as in Count
 	Full      uint32
-	Length    uint32 // bytes of the frame
-	Kept      uint16 // bytes of it in the capture
-	Port      int32  // id (dataplane.Switch.Names) of the port that received it, or was to send it
-	Other     int32  // id of the egress port of a frame received, the ingress port of one sent; or NoPort
+	Length    uint32        // bytes of the frame
+	Kept      uint16        // bytes of it in the capture
+	Port      bridge.PortID // that received it, or was to send it
+	Other     bridge.PortID // the egress port of a frame received, the ingress port of one sent; or NoPort
 	Direction Direction
 	Verdict   Verdict
 	Why       drop.Reason // of a dropped frame
@@ -108,7 +109,7 @@ func (r *Record) Reason() string {
 
 // Params select the frames to capture.
 type Params struct {
-	Ports      []Direction // by port id
+	Ports      []Direction // by place of a port's id; other ports in the same place must not come
 	Classes    uint8       // bit n: class n; of MAC control frames, the priorities that they name
 	DropsOnly  bool        // only dropped frames, and MAC control frames that are ignored
 	SnapLength int         // most bytes kept of a frame
@@ -131,7 +132,7 @@ type Tap struct {
 	ring   *ring.Ring[Record]
 
 	// The writer's.
-	ports   []Port   // by port id
+	ports   []Port   // like Params.Ports
 	pending []Record // since the last Turn
 	room    int      // most records in pending
 	next    uint32   // slot of the first of pending
@@ -188,7 +189,7 @@ func (t *Tap) Frame(r *Record) []byte {
 func (t *Tap) Release() { t.ring.Release(1) }
 
 // CountOf returns the counts of the port with an id. Call it when the tap has no writer any more.
-func (t *Tap) CountOf(id int) Count { return t.ports[id].Count }
+func (t *Tap) CountOf(id bridge.PortID) Count { return t.ports[id.Place()].Count }
 
 // Close unmaps the slab. Call it when the tap has no writer any more and is drained.
 func (t *Tap) Close() error { return t.slab.Close() }
@@ -204,11 +205,12 @@ func (t *Tap) Turn(now int64) {
 
 // Port returns the counts of a port, or nil if the port is not captured in that direction or joined
 // the switch after the tap.
-func (t *Tap) Port(id int, direction Direction) *Port {
-	if uint(id) >= uint(len(t.Ports)) || t.Ports[id]&direction == 0 {
+func (t *Tap) Port(id bridge.PortID, direction Direction) *Port {
+	at := id.Place()
+	if at >= len(t.Ports) || t.Ports[at]&direction == 0 {
 		return nil
 	}
-	return &t.ports[id]
+	return &t.ports[at]
 }
 
 // Spend counts a frame that matches. It reports whether there is room for it, and takes its cost
@@ -256,14 +258,14 @@ func (t *Tap) Kept() []Record { return t.pending }
 
 // Refuse captures that the control plane does not forward a frame, and hands the record over. id is
 // that of the port that received the frame.
-func (t *Tap) Refuse(now int64, id int, class uint8, refusal string, frame []byte) {
+func (t *Tap) Refuse(now int64, id bridge.PortID, class uint8, refusal string, frame []byte) {
 	t.Turn(now)
 	of := t.Port(id, RX)
 	if of == nil || t.Classes>>class&1 == 0 || !t.Spend(of, uint32(len(frame))) {
 		return
 	}
 	r := t.Keep(of, now, frame)
-	r.Port, r.Direction, r.Verdict, r.Refusal = int32(id), RX, Dropped, refusal
+	r.Port, r.Direction, r.Verdict, r.Refusal = id, RX, Dropped, refusal
 	r.Class, r.Other, r.Queue = class, NoPort, NoQueue
 	t.Turn(now)
 }

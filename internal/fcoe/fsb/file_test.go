@@ -69,7 +69,7 @@ func TestRestartElsewhere(t *testing.T) {
 			"port=a because=\"it has another device now"},
 		"carrier lost": {func(r *rig) { r.is[1].Losses++ }, true, false,
 			"port=b because=\"it has lost its link"},
-		"no device": {func(r *rig) { r.is[1] = Port{Name: "b"} }, true, false,
+		"no device": {func(r *rig) { r.is[1] = Port{Name: "b", ID: 1} }, true, false,
 			"port=b because=\"its device is absent"},
 		"carrier of FCF lost": {func(r *rig) { r.is[2].Losses++ }, false, false,
 			"port=f because=\"it has lost its link"},

@@ -6,6 +6,7 @@ package fsb
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"log/slog"
 	"slices"
@@ -20,15 +21,15 @@ import (
 
 // Plane is the part of the dataplane that snooping uses: see dataplane.Switch.
 type Plane interface {
-	Names() []string
 	Punted(kind punt.Kind, do func(punt.Frame)) (n int)
 	SetVirtualLinks([]bridge.VirtualLink) error
-	Forward(port int, f *punt.Frame) error
+	Forward(port bridge.PortID, f *punt.Frame) error
 }
 
 // Port is a port of the switch as it is now.
 type Port struct {
 	Name   string
+	ID     bridge.PortID
 	Up     bool
 	Flaps  uint32 // how often its link is known to have been down for a moment
 	Index  int    // of its device
@@ -58,6 +59,8 @@ type Bridge struct {
 	roles  map[string]snoop.Role
 	told   []Port // by the last SetPorts
 	ports  []*port
+	byName map[string]*port
+	byID   map[bridge.PortID]*port
 	file   file
 }
 
@@ -88,7 +91,7 @@ func (b *Bridge) Configure(now int64, p snoop.Params) error {
 	b.roles = make(map[string]snoop.Role)
 	for _, one := range p.Ports {
 		b.roles[one.Name] = one.Role
-		if is := b.port(one.Name); is != nil && is.Up { // the engine may not know the port yet
+		if is := b.byName[one.Name]; is != nil && is.Up { // the engine may not know the port yet
 			b.system.SetLink(b.clock.read(), one.Name, true)
 		}
 	}
@@ -105,24 +108,23 @@ func (b *Bridge) SetPorts(now int64, ports []Port) {
 		return
 	}
 	b.told, b.rest = append(b.told[:0], ports...), 0
-	b.ports = slices.DeleteFunc(b.ports, func(p *port) bool {
-		gone := !slices.ContainsFunc(ports, func(is Port) bool { return is.Name == p.Name })
-		if gone {
+	before, known := b.ports, b.byName
+	b.ports, b.byName, b.byID = nil, make(map[string]*port), make(map[bridge.PortID]*port)
+	for i := range ports {
+		p := cmp.Or(known[ports[i].Name], &port{})
+		b.ports, b.byName[ports[i].Name], b.byID[ports[i].ID] = append(b.ports, p), p, p
+	}
+	for _, p := range before {
+		if b.byName[p.Name] == nil {
 			b.system.SetLink(at, p.Name, false)
 		}
-		return gone
-	})
-	for i := range ports {
-		b.setPort(at, &ports[i])
+	}
+	for i, p := range b.ports {
+		b.setPort(at, p, &ports[i])
 	}
 }
 
-func (b *Bridge) setPort(at int64, is *Port) {
-	p := b.port(is.Name)
-	if p == nil {
-		p = &port{}
-		b.ports = append(b.ports, p)
-	}
+func (b *Bridge) setPort(at int64, p *port, is *Port) {
 	was := p.Port
 	p.Port = *is
 	if was.Up && (!is.Up || was.Flaps != is.Flaps || was.Losses != is.Losses) {
@@ -136,42 +138,33 @@ func (b *Bridge) setPort(at int64, is *Port) {
 	}
 }
 
-// port returns the port of a name, or nil.
-func (b *Bridge) port(name string) *port {
-	for _, p := range b.ports {
-		if p.Name == name {
-			return p
-		}
-	}
-	return nil
-}
-
 // Exchange decides about all FIP frames that wait, ends what has expired, and forwards what may
 // pass. Before a frame leaves, the virtual links that follow from it are open and in the file. As
 // one host that logs in again and again would keep the control loop busy with that, it rests after
 // each change (shortestRest), and frames stay held meanwhile. clock returns the time, in ns; boot
 // is that of CLOCK_BOOTTIME.
 func (b *Bridge) Exchange(clock func() int64, boot int64) {
-	at, names := b.clock.advance(clock()), b.plane.Names()
-	taken := b.plane.Punted(punt.FIP, func(f punt.Frame) { b.receive(at, names[f.Port], &f) })
+	at := b.clock.advance(clock())
+	taken := b.plane.Punted(punt.FIP, func(f punt.Frame) { b.receive(at, &f) })
 	if taken > 0 || at >= b.next {
 		b.next = b.system.Advance(at)
 	}
 	b.settle(at, boot, clock)
 	for _, p := range b.ports {
 		if len(p.waiting.queues) > 0 {
-			b.forward(at, p, slices.Index(names, p.Name))
+			b.forward(at, p)
 		}
 	}
 }
 
 // receive decides about a frame that a port has received.
-func (b *Bridge) receive(at int64, name string, f *punt.Frame) {
-	if p := b.port(name); p == nil || !p.Up { // it would log in whoever comes next
+func (b *Bridge) receive(at int64, f *punt.Frame) {
+	from := b.byID[f.Port]
+	if from == nil || !from.Up { // it would log in whoever comes next
 		b.refuse(f, drop.PortDown.String())
 		return
 	}
-	verdict := b.system.Receive(at, snoop.Frame{Port: name, VID: f.VLAN, Bytes: f.Bytes})
+	verdict := b.system.Receive(at, snoop.Frame{Port: from.Name, VID: f.VLAN, Bytes: f.Bytes})
 	if verdict.Reason != snoop.Passed {
 		b.refuse(f, verdict.Reason.String())
 		return
@@ -180,24 +173,24 @@ func (b *Bridge) receive(at int64, name string, f *punt.Frame) {
 	frame.Bytes = bytes.Clone(f.Bytes)
 	passed := held{&frame, b.system.Serial()}
 	for _, egress := range verdict.Ports {
-		switch p := b.port(egress); {
+		switch p := b.byName[egress]; {
 		case p == nil || !p.Up:
-		case p.waiting.add(name, passed):
+		case p.waiting.add(from.Name, passed):
 			queued = true
 		default:
 			lost = snoop.Congested
 		}
 	}
 	if !queued {
-		b.system.Undelivered(name, lost)
+		b.system.Undelivered(from.Name, lost)
 		b.refuse(f, lost.String())
 	}
 }
 
-// forward sends the frames that may leave the port with an id, as far as there is room.
-func (b *Bridge) forward(at int64, p *port, id int) {
+// forward sends the frames that may leave a port, as far as there is room.
+func (b *Bridge) forward(at int64, p *port) {
 	p.waiting.drain(b.opened, func(f *punt.Frame) bool {
-		err := b.plane.Forward(id, f)
+		err := b.plane.Forward(p.ID, f)
 		full := errors.Is(err, punt.ErrFull)
 		if err != nil && !full {
 			b.lose(at, p, err)
@@ -245,13 +238,13 @@ func (b *Bridge) settle(at, boot int64, clock func() int64) {
 // open gives the dataplane the virtual links. If that refuses them, rather none is open than one
 // that has ended.
 func (b *Bridge) open() {
-	names := b.plane.Names()
 	var all []bridge.VirtualLink
 	for _, l := range b.system.Links() {
-		all = append(all, bridge.VirtualLink{
-			VID: l.VID, VN: l.VN, ENode: l.ENode, FCF: l.FCF,
-			ENodePort: slices.Index(names, l.ENodePort), FCFPort: slices.Index(names, l.FCFPort),
-		})
+		if e, f := b.byName[l.ENodePort], b.byName[l.FCFPort]; e != nil && f != nil {
+			all = append(all, bridge.VirtualLink{
+				VID: l.VID, VN: l.VN, ENode: l.ENode, FCF: l.FCF, ENodePort: int(e.ID), FCFPort: int(f.ID),
+			})
+		}
 	}
 	if err := b.plane.SetVirtualLinks(all); err != nil {
 		b.log.Error("all FCoE sessions are stopped", "because", errors.Join(err, b.plane.SetVirtualLinks(nil)))

@@ -44,8 +44,6 @@ type rig struct {
 
 var names = []string{"a", "b", "f"}
 
-func (r *rig) Names() []string { return names }
-
 func (r *rig) Punted(kind punt.Kind, do func(punt.Frame)) (n int) {
 	taken := r.waiting
 	r.waiting = nil
@@ -69,7 +67,7 @@ func (r *rig) SetVirtualLinks(links []bridge.VirtualLink) error {
 	return nil
 }
 
-func (r *rig) Forward(port int, f *punt.Frame) error {
+func (r *rig) Forward(port bridge.PortID, f *punt.Frame) error {
 	name := names[port]
 	if r.full[name] {
 		return fmt.Errorf("test: %w", punt.ErrFull)
@@ -109,7 +107,7 @@ func startedRig(t *testing.T, path string, now, boot int64, change ...func(*rig)
 	})
 	r.params = params()
 	for i, name := range names {
-		r.is = append(r.is, Port{Name: name, Up: true, Index: 10 + i, Losses: 3})
+		r.is = append(r.is, Port{Name: name, ID: bridge.PortID(i), Up: true, Index: 10 + i, Losses: 3})
 	}
 	for _, one := range change {
 		one(r)
@@ -191,7 +189,7 @@ func (r *rig) pass(ns int64) {
 
 // receive has a port receive a frame.
 func (r *rig) receive(port string, b []byte) {
-	id := int32(slices.Index(names, port))
+	id := bridge.PortID(slices.Index(names, port))
 	r.waiting = append(r.waiting,
 		punt.Frame{Port: id, VLAN: fcoetest.VLAN, Kind: punt.FIP, Length: len(b), Bytes: b})
 }
@@ -536,7 +534,7 @@ func BenchmarkIdle(b *testing.B) {
 	r.Bridge = New(slog.New(slog.DiscardHandler), r, nil)
 	p := params()
 	for i := range 64 {
-		r.is = append(r.is, Port{Name: fmt.Sprint("port", i), Up: true})
+		r.is = append(r.is, Port{Name: fmt.Sprint("port", i), ID: bridge.PortID(i), Up: true})
 	}
 	for i, name := range names {
 		r.is[i].Name = name

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/control"
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/dataplane/tap"
 )
 
@@ -23,11 +24,11 @@ const (
 // Source is a running capture: *control.Capture.
 type Source interface {
 	Ports() []control.CapturePort
-	PortName(id int) string
+	PortName(id bridge.PortID) string
 	Ended() <-chan struct{}
 	Take(most int, see func(at int64, r *tap.Record, frame []byte) error) (int, error)
 	Stop() error
-	Count(id int) tap.Count
+	Count(id bridge.PortID) tap.Count
 	Close() error
 }
 
@@ -85,7 +86,7 @@ type stream struct {
 	written uint64 // frames
 	began   int64  // ns since 1970
 	ports   []streamPort
-	index   map[int32]int // in ports, by port id
+	index   map[bridge.PortID]int // in ports, by port id
 	entry   packet
 }
 
@@ -98,12 +99,12 @@ type streamPort struct {
 func newStream(to io.Writer, source Source, q *Query, application string) (*stream, error) {
 	s := &stream{
 		source: source, out: bufio.NewWriterSize(to, 64<<10), count: q.Count, began: time.Now().UnixNano(),
-		index: map[int32]int{},
+		index: map[bridge.PortID]int{},
 	}
 	var interfaces []port
 	for i, p := range source.Ports() {
 		s.ports = append(s.ports, streamPort{CapturePort: p})
-		s.index[int32(p.Label)] = i
+		s.index[p.Label] = i
 		interfaces = append(interfaces, port{p.Name, p.Speed})
 	}
 	var err error
@@ -196,12 +197,12 @@ func (s *Summary) add(of *Summary) {
 
 // appendComment appends what the switch did with a packet, for the packet's comment:
 // "verdict=dropped reason=queue_full port=port3 direction=tx cos=0 queue=0 from=port1".
-func appendComment(b []byte, r *tap.Record, name func(int) string) []byte {
+func appendComment(b []byte, r *tap.Record, name func(bridge.PortID) string) []byte {
 	b = append(append(b, "verdict="...), r.Verdict.String()...)
 	if r.Verdict == tap.Dropped {
 		b = append(append(b, " reason="...), r.Reason()...)
 	}
-	b = append(append(b, " port="...), name(int(r.Port))...)
+	b = append(append(b, " port="...), name(r.Port)...)
 	b = append(append(b, " direction="...), r.Direction.String()...)
 	switch {
 	case r.Class != tap.NoClass:
@@ -217,7 +218,7 @@ func appendComment(b []byte, r *tap.Record, name func(int) string) []byte {
 		if r.Direction == tap.RX {
 			key = " to="
 		}
-		b = append(append(b, key...), name(int(r.Other))...)
+		b = append(append(b, key...), name(r.Other)...)
 	}
 	return b
 }

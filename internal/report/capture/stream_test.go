@@ -21,6 +21,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/internal/control"
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/dataplane/drop"
 	"sluice/internal/dataplane/tap"
 	"sluice/pfc"
@@ -43,8 +44,8 @@ func newFake() *fake { return &fake{ended: make(chan struct{})} }
 func (f *fake) Ports() []control.CapturePort {
 	return []control.CapturePort{{Name: "port1", Label: 0, Speed: 1e9}, {Name: "port2", Label: 1, Speed: 1e9}}
 }
-func (f *fake) PortName(id int) string { return fmt.Sprintf("port%d", id+1) }
-func (f *fake) Ended() <-chan struct{} { return f.ended }
+func (f *fake) PortName(id bridge.PortID) string { return fmt.Sprintf("port%d", id+1) }
+func (f *fake) Ended() <-chan struct{}           { return f.ended }
 
 func (f *fake) Take(most int, see func(int64, *tap.Record, []byte) error) (n int, err error) {
 	f.lock.Lock()
@@ -64,7 +65,7 @@ func (f *fake) Stop() error {
 	return nil
 }
 
-func (f *fake) Count(port int) tap.Count {
+func (f *fake) Count(port bridge.PortID) tap.Count {
 	if !f.stopped {
 		panic("counts are not final")
 	}
@@ -84,7 +85,7 @@ func (f *fake) see(port, captured, beyond, full int) {
 	defer f.lock.Unlock()
 	for range captured {
 		r := &f.missed[port]
-		r.Port, r.Length, r.Kept, r.Direction, r.Other = int32(port), 60, 60, tap.RX, tap.NoPort
+		r.Port, r.Length, r.Kept, r.Direction, r.Other = bridge.PortID(port), 60, 60, tap.RX, tap.NoPort
 		f.waiting = append(f.waiting, *r)
 		*r = tap.Record{}
 	}

@@ -19,6 +19,7 @@ import (
 )
 
 const (
+	fipPorts     = 4
 	fipFloodRate = 100_000 // FIP frames a second
 	fipFloodPort = 2
 	fipFCFPort   = 3
@@ -61,7 +62,7 @@ type fipFlood struct {
 func startFIPFlood(b *testing.B, memory *umem.Memory) *fipFlood {
 	x := &fipFlood{}
 	s, start, err := loopgap.Load{
-		Ports: 4, Lengths: []int{60},
+		Ports: fipPorts, Lengths: []int{60},
 		Tune: func(p *dataplane.Params) {
 			p.Bridge.FCoE = new(bridge.VLANSet)
 			p.Bridge.FCoE.Add(fipVLAN)
@@ -97,14 +98,16 @@ func (x *fipFlood) configure(b *testing.B) {
 	p := snoop.Params{Instances: []snoop.Instance{{Name: "san", VLAN: fipVLAN}}, MaxFCFs: 32, MaxENodes: 1024,
 		MaxLinks: 4096, MaxPending: 4096}
 	var ports []fsb.Port
-	for i, name := range x.s.Names() {
+	for i := range fipPorts {
+		id := x.s.PortID(i)
+		name := x.s.PortName(id)
 		role := snoop.ENode
 		if i == fipFCFPort {
 			role = snoop.FCF
 		}
 		p.Ports = append(p.Ports, snoop.Port{Name: name, Role: role, Member: func(uint16) bool { return true },
 			MaxENodes: 64, MaxLinks: 256, MaxPending: 256})
-		ports = append(ports, fsb.Port{Name: name, Up: true})
+		ports = append(ports, fsb.Port{Name: name, ID: id, Up: true})
 	}
 	if err := x.fsb.Configure(x.now(), p); err != nil {
 		b.Fatal(err)
@@ -157,7 +160,7 @@ func (x *fipFlood) check(b *testing.B) {
 			b.Errorf("port %d: %d frames dropped", i, n)
 		}
 	}
-	r, p := x.fsb.Report(), x.fsb.ReportPort(x.s.Names()[fipFloodPort])
+	r, p := x.fsb.Report(), x.fsb.ReportPort(x.s.PortName(x.s.PortID(fipFloodPort)))
 	if len(r.FCFs) != 1 || len(r.Pending) > 256 || len(r.Sessions) > 0 || p.Forwarded == 0 || p.Refused == 0 {
 		b.Errorf("%d FCFs, %d pending logins, %d sessions; port %d: %d FIP frames forwarded, %d refused", len(r.FCFs),
 			len(r.Pending), len(r.Sessions), fipFloodPort, p.Forwarded, p.Refused)

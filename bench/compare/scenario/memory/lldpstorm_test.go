@@ -13,6 +13,7 @@ import (
 
 	"sluice/bench/traffic/line"
 	"sluice/internal/dataplane"
+	"sluice/internal/dataplane/bridge"
 	"sluice/internal/dataplane/drop"
 	"sluice/internal/dataplane/punt"
 	"sluice/internal/discovery"
@@ -26,6 +27,7 @@ import (
 )
 
 const (
+	lldpPorts     = 4
 	lldpStormRate = 100_000 // LLDPDUs a second
 	lldpStormPort = 2
 	lldpCalmPort  = 3 // of a peer that sends an LLDPDU a second
@@ -143,7 +145,7 @@ func startLLDPStorm(b *testing.B, memory *umem.Memory) *lldpStorm {
 	}
 	subscribe := []punt.Subscription{punt.SubscribeLLDP(punt.Limit{Rate: 100, Burst: 50})}
 	s, start, err := loopgap.Load{
-		Ports: 4, Lengths: []int{60},
+		Ports: lldpPorts, Lengths: []int{60},
 		Tune: func(p *dataplane.Params) {
 			for i := range p.Ports {
 				p.Ports[i].Punt = subscribe
@@ -172,19 +174,23 @@ func startLLDPStorm(b *testing.B, memory *umem.Memory) *lldpStorm {
 
 // configure has discovery speak for all ports.
 func (x *lldpStorm) configure(b *testing.B) {
+	ids := map[string]bridge.PortID{}
 	x.discovery = discovery.New(slog.New(slog.DiscardHandler), func(port string, frame []byte) {
-		x.s.Inject(slices.Index(x.s.Names(), port), frame)
+		x.s.Inject(ids[port], frame)
 	})
 	p := discovery.Params{Interval: 30e9, Hold: 4, Name: "storm", Bridge: true}
-	for _, name := range x.s.Names() {
+	for i := range lldpPorts {
+		id := x.s.PortID(i)
+		name := x.s.PortName(id)
+		ids[name] = id
 		p.Ports = append(p.Ports, discovery.PortParams{Name: name, LLDP: lldp.RXTX, MaxFrame: 1518, DCBX: true,
 			Local: dcbxSettings([6]byte{})})
 	}
 	if err := x.discovery.Configure(x.now(), p); err != nil {
 		b.Fatal(err)
 	}
-	for i, name := range x.s.Names() {
-		x.discovery.SetLink(x.now(), name, true, [6]byte{2, 0xff, 5: byte(i)}, 0)
+	for i := range lldpPorts {
+		x.discovery.SetLink(x.now(), p.Ports[i].Name, true, [6]byte{2, 0xff, 5: byte(i)}, 0)
 	}
 }
 
@@ -225,8 +231,10 @@ func (x *lldpStorm) control(stop <-chan struct{}, stopped chan<- struct{}) {
 }
 
 func (x *lldpStorm) collect() {
-	now, names := x.now(), x.s.Names()
-	x.read += uint64(x.s.Punted(punt.LLDP, func(f punt.Frame) { x.discovery.Receive(now, names[f.Port], f.Bytes) }))
+	now := x.now()
+	x.read += uint64(x.s.Punted(punt.LLDP, func(f punt.Frame) {
+		x.discovery.Receive(now, x.s.PortName(f.Port), f.Bytes)
+	}))
 	x.discovery.Advance(now)
 }
 
@@ -291,7 +299,7 @@ func (x *lldpStorm) check(b *testing.B) {
 			b.Errorf("port %d: %d frames dropped", i, n)
 		}
 	}
-	r, _ := x.discovery.Report(x.now(), x.s.Names()[lldpCalmPort])
+	r, _ := x.discovery.Report(x.now(), x.s.PortName(x.s.PortID(lldpCalmPort)))
 	if x.read != punted || len(r.Neighbors) != 1 || r.AgedOut != 0 {
 		b.Errorf("%d LLDPDUs read of %d punted; the other port has %d neighbours, %d aged out", x.read, punted,
 			len(r.Neighbors), r.AgedOut)

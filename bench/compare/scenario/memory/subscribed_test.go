@@ -118,7 +118,7 @@ func (x *switchable) slice(on bool) float64 {
 	}
 	before := x.count()
 	for i := range p.Ports {
-		if on && x.inject && !x.s.Inject(i, make([]byte, 300)) {
+		if on && x.inject && !x.s.Inject(x.s.PortID(i), make([]byte, 300)) {
 			x.b.Fatal("a frame was refused")
 		}
 	}
