@@ -75,7 +75,6 @@ type Switch struct {
 	listening  *time.Ticker               // runs while LLDP is on
 	settled    uint64                     // discovery.Serial as of the last look at its agreements
 	lookAgain  time.Time                  // when to look again although that is the same
-	allowances map[string]allowance       // for changes of agreements, by device
 	refused    *tap.Tap                   // of a Capture: frames that the control plane refuses
 	chassis    [6]byte                    // the address by which neighbours know the switch; zero: none yet
 	snooping   *time.Ticker               // runs while there is FIP snooping
@@ -123,6 +122,7 @@ type port struct {
 	storm      uint8           // bit n: the operator holds priority n in a storm
 	reported   int64           // time of the last storm event logged, ns of the worker's clock
 	storms     uint64          // storms logged, or logged as missed
+	allowance  allowance       // for changes of what it has agreed on
 	opened     time.Time
 	lost       time.Time // when wanted last became false
 	sources    [bridge.Anomalies]loggedSources
@@ -170,7 +170,7 @@ func newSwitch(file *config.Config, version string, log *slog.Logger,
 		read: memory.Read, orders: make(chan order), ended: make(chan struct{}),
 		links: make(map[string]afxdp.LinkEvent), held: make(map[int]io.Closer),
 		ring: params.RingSize(file), reported: make(map[string]uint64), byName: make(map[string]*port),
-		began: time.Now(), listening: time.NewTicker(listenInterval), allowances: make(map[string]allowance),
+		began: time.Now(), listening: time.NewTicker(listenInterval),
 		snooping: time.NewTicker(snoopInterval), guarding: time.NewTicker(probeInterval), holdTime: holdTime,
 	}
 	s.discovery = discovery.New(log, s.inject)

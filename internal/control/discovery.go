@@ -165,7 +165,7 @@ func (s *Switch) agreements(now time.Time) (changed []agreement) {
 		if fact.DCB == nil || fact.DCB.Equal(is) {
 			continue
 		}
-		if after := s.allowances[device].after(); now.Before(after) {
+		if after := s.port(device).allowance.after(); now.Before(after) {
 			if after.Before(s.lookAgain) {
 				s.lookAgain = after
 			}
@@ -195,8 +195,8 @@ func (s *Switch) changeTo(f fitting, changed []agreement) error {
 		}
 	}
 	for _, c := range changed {
-		s.allowances[c.device] = s.allowances[c.device].less(now)
-		if p := s.port(c.device); !runs(c) { // it isn't refused
+		p := s.port(c.device)
+		if p.allowance = p.allowance.less(now); !runs(c) { // it isn't refused
 			s.warnOfStalls(p)
 			s.stopOwnPause(p)
 		}

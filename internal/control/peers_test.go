@@ -98,8 +98,8 @@ func (x *peerNet) tick() {
 
 // changes returns how often the ports have lately changed what they run, or refused to.
 func (x *peerNet) changes() (count int) {
-	for _, a := range x.allowances {
-		count += int((time.Until(time.Time(a)) + changeInterval - 1) / changeInterval)
+	for _, p := range x.ports {
+		count += int((time.Until(time.Time(p.allowance)) + changeInterval - 1) / changeInterval)
 	}
 	return count
 }
