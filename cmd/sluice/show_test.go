@@ -311,12 +311,18 @@ func TestWatch(t *testing.T) {
 	socket := program.SocketPath(t)
 	p := program.StartSwitch(t, s.Home, fmt.Sprintf("ports: [{device: port1, speed: 1G}]\ncontrol: {socket: %s}\n",
 		socket))
-	for _, args := range [][]string{
+	watches := [][]string{
 		{"ports", "--watch=100ms"}, {"ports", "--json", "--watch", "100ms"},
 		{"workers", "--watch", "100ms", "--nonzero"}, {"--watch", "100ms"},
-	} {
-		w := program.Launch(t, nil, append(append([]string{"show"}, args...), "--socket", socket)...)
-		time.Sleep(time.Second)
+	}
+	var all []*program.Running
+	for _, args := range watches {
+		args = slices.Concat([]string{"show"}, args, []string{"--socket", socket})
+		all = append(all, program.Launch(t, nil, args...))
+	}
+	time.Sleep(time.Second)
+	for i, w := range all {
+		args := watches[i]
 		w.Signal(unix.SIGINT)
 		if code := w.ExitCode(); code != 0 {
 			t.Errorf("%v: exit code %d: %v", args, code, w.Log.All())
