@@ -5,7 +5,7 @@ import (
 	"sluice/pmd"
 )
 
-// A frame that is too long for one buffer goes by its head (internal/parts) wherever frames of one
+// A frame that is too long for one buffer goes by its head (partTable) wherever frames of one
 // part go by their buffer. Only three steps touch the other parts: link when the frame is received,
 // expand when it is sent, and whatever frees its buffers.
 
