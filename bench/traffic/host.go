@@ -162,6 +162,7 @@ func New(p Params) (*Host, error) {
 	for _, f := range p.Flows {
 		h.flows = append(h.flows, newSender(f, p.MAC, p.Speed))
 	}
+	h.fill() // others may send before it steps
 	return h, nil
 }
 
